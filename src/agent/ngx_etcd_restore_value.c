@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_restore_value.h>
+#include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 
@@ -82,7 +83,7 @@ static ngx_int_t
 ngx_etcd_restore_map(ngx_etcd_restore_t *restore, ngx_str_t *key,
     ngx_str_t *value, uint64_t modified)
 {
-    u_char                       buf[NGX_ETCD_VALUE_REASON];
+    u_char                       buf[NGX_ETCD_VALUE_REASON], *table;
     ngx_str_t                    reason;
     ngx_uint_t                   i;
     ngx_etcd_restore_change_t   *change;
@@ -95,14 +96,19 @@ ngx_etcd_restore_map(ngx_etcd_restore_t *restore, ngx_str_t *key,
         if (modified == 0
             || conf[i]->secret
             || ngx_etcd_value_map_wants(conf[i], key) == NULL
-            || ngx_etcd_value_conf_refuse(conf[i], key, value, buf, &reason)
+            || ngx_etcd_value_conf_refuse(conf[i], key, value, NULL, buf,
+                                          &reason)
                != NULL)
         {
             continue;
         }
 
         change = ngx_array_push(&restore->changes);
-        if (change == NULL) {
+        table = ngx_pnalloc(restore->pool, conf[i]->split
+                                           ? NGX_ETCD_SPLIT_ROOM(value->len)
+                                           : 1);
+
+        if (change == NULL || table == NULL) {
             return ngx_etcd_restore_refuse(restore, "no memory");
         }
 
@@ -111,7 +117,12 @@ ngx_etcd_restore_map(ngx_etcd_restore_t *restore, ngx_str_t *key,
         change->map = conf[i];
         change->change.op = NGX_ETCD_VALUE_PUT;
         change->change.revision = modified;
+        change->change.source = ngx_etcd_value_conf_source(conf[i], key, value);
         change->change.value = *value;
+
+        (void) ngx_etcd_value_conf_table(conf[i], key, value, table,
+                                         &change->change.table);
+
         change->change.key.data = key->data + conf[i]->literal.len;
         change->change.key.len = key->len - conf[i]->literal.len;
     }

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_split.h>
 #include <ngx_etcd_value.h>
 
 
@@ -96,6 +97,59 @@ ngx_etcd_value_get(ngx_etcd_value_conf_t *conf)
                                &conf->copy);
 
     return &conf->copy;
+}
+
+
+char *
+ngx_etcd_value_table(ngx_etcd_value_conf_t *conf, ngx_str_t *table)
+{
+    char                          *err;
+    ngx_str_t                      text;
+    ngx_etcd_shared_value_view_t  *view;
+
+    view = ngx_etcd_value_get(conf);
+    err = NULL;
+
+    if (conf->table_version != conf->version) {
+        conf->table_version = conf->version;
+        conf->table.len = 0;
+
+        text.data = view->value;
+        text.len = view->len;
+
+        if (view->modified != 0
+            && ngx_etcd_split_read(&text, conf->table_buf, &conf->table, &err)
+               == NGX_ERROR)
+        {
+            conf->table_version = 0;
+        }
+    }
+
+    *table = conf->table;
+
+    return err;
+}
+
+
+void
+ngx_etcd_value_trim(ngx_str_t *value)
+{
+    static u_char  mark[] = { 0xef, 0xbb, 0xbf };
+
+    if (value->len >= sizeof(mark)
+        && ngx_memcmp(value->data, mark, sizeof(mark)) == 0)
+    {
+        value->data += sizeof(mark);
+        value->len -= sizeof(mark);
+    }
+
+    if (value->len != 0 && value->data[value->len - 1] == LF) {
+        value->len--;
+
+        if (value->len != 0 && value->data[value->len - 1] == CR) {
+            value->len--;
+        }
+    }
 }
 
 
@@ -283,15 +337,18 @@ ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
     u_char                         buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t                      reason;
+    ngx_str_t                      text, reason;
     ngx_etcd_value_t              *value;
     ngx_etcd_shared_value_view_t  *view;
 
     value = mirror->data;
     view = &value->view;
 
-    if (ngx_etcd_value_refuse(&entry->value, NGX_ETCD_SHARED_VALUE_MAX_VALUE,
-                              buf, &reason)
+    text = entry->value;
+    ngx_etcd_value_trim(&text);
+
+    if (ngx_etcd_value_refuse(&text, NGX_ETCD_SHARED_VALUE_MAX_VALUE, buf,
+                              &reason)
         != NULL)
     {
         ngx_etcd_value_invalid(value, entry->mod_revision, &reason);
@@ -301,12 +358,12 @@ ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
     view->modified = entry->mod_revision;
     view->refused = 0;
     view->reason_len = 0;
-    view->len = entry->value.len;
+    view->len = text.len;
 
     /* the data of an empty value may be NULL */
 
-    if (entry->value.len != 0) {
-        ngx_memcpy(view->value, entry->value.data, entry->value.len);
+    if (text.len != 0) {
+        ngx_memcpy(view->value, text.data, text.len);
     }
 }
 

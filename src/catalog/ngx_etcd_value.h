@@ -28,6 +28,11 @@ typedef struct {
     ngx_uint_t                   id;           /* of the shared value */
     uint64_t                     version;      /* of this process's copy */
     ngx_etcd_shared_value_view_t copy;
+
+    u_char                      *table_buf;    /* NULL: no split= */
+    ngx_str_t                    table;        /* of the copy, see
+                                                  ngx_etcd_split.h */
+    uint64_t                     table_version;
 } ngx_etcd_value_conf_t;
 
 
@@ -44,6 +49,19 @@ ngx_int_t ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
 
 /* Returns the present value, which is valid until the next call. */
 ngx_etcd_shared_value_view_t *ngx_etcd_value_get(ngx_etcd_value_conf_t *conf);
+
+/*
+ * Sets the table of the present value, which is valid until the next call, and
+ * is empty if there is none.  The value is read when it has changed: only then
+ * the reason is returned why it has none, otherwise NULL.
+ */
+char *ngx_etcd_value_table(ngx_etcd_value_conf_t *conf, ngx_str_t *table);
+
+/*
+ * Takes off what is no part of a value: a byte order mark at its beginning, and
+ * the line feed, or CR and LF, at its end.
+ */
+void ngx_etcd_value_trim(ngx_str_t *value);
 
 /*
  * Returns NULL if a variable may have the value, of at most "max" bytes,

@@ -6,6 +6,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_pem.h>
+#include <ngx_etcd_secret.h>
+#include <ngx_etcd_split.h>
 #include <ngx_etcd_value_change.h>
 
 
@@ -20,6 +23,61 @@ static ngx_etcd_value_node_t *ngx_etcd_value_change_node(
     ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change);
 static ngx_etcd_change_e ngx_etcd_value_change_kind(
     ngx_etcd_value_change_t *change, ngx_etcd_value_node_t *old);
+
+
+ngx_etcd_value_change_t *
+ngx_etcd_value_change_copy(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t *change, ngx_log_t *log)
+{
+    size_t                    size;
+    u_char                   *p;
+    ngx_etcd_value_change_t  *copy;
+
+    size = sizeof(ngx_etcd_value_change_t) + change->key.len
+           + change->value.len;
+
+    if (conf->split) {
+        size += NGX_ETCD_SPLIT_ROOM(change->value.len);
+    }
+
+    copy = conf->secret
+           ? ngx_etcd_secret_alloc(NGX_ETCD_PEM_ROOM(size), log)
+           : ngx_alloc(size, log);
+
+    if (copy == NULL) {
+        return NULL;
+    }
+
+    *copy = *change;
+
+    p = (u_char *) (copy + 1);
+
+    copy->key.data = p;
+    p = ngx_cpymem(p, change->key.data, change->key.len);
+
+    copy->value.data = p;
+
+    if (change->value.len != 0) {
+        p = ngx_cpymem(p, change->value.data, change->value.len);
+    }
+
+    copy->table.data = p;
+
+    return copy;
+}
+
+
+void
+ngx_etcd_value_change_done(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t *change)
+{
+    if (conf->secret) {
+        ngx_etcd_secret_free(change);
+
+    } else {
+        ngx_free(change);
+    }
+}
 
 
 ngx_int_t
@@ -95,6 +153,7 @@ ngx_etcd_value_change_prepare(ngx_etcd_value_map_conf_t *conf,
     step->node = NULL;
     step->refused = (change->op == NGX_ETCD_VALUE_REFUSE) ? change->revision
                                                           : 0;
+    step->source = change->source;
 
     change->change = ngx_etcd_value_change_kind(change, step->old);
 
@@ -156,11 +215,20 @@ ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change)
 {
     u_char                 *p;
+    size_t                  len, table;
     ngx_etcd_value_node_t  *node;
+
+    len = 0;
+    table = 0;
+
+    if (change->op == NGX_ETCD_VALUE_PUT) {
+        len = change->value.len;
+        table = change->table.len;
+    }
 
     node = ngx_slab_alloc_locked(conf->zone->shpool,
                                  offsetof(ngx_etcd_value_node_t, data)
-                                 + change->key.len + change->value.len);
+                                 + change->key.len + len + table);
     if (node == NULL) {
         return NULL;
     }
@@ -168,8 +236,10 @@ ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
     node->node.hash = ngx_etcd_shared_map_hash(&change->key);
     node->modified = change->revision;
     node->refused = 0;
+    node->source = change->source;
     node->key_len = change->key.len;
-    node->len = change->value.len;
+    node->len = len;
+    node->table_len = table;
 
     if (change->op == NGX_ETCD_VALUE_REFUSE) {
         node->modified = 0;
@@ -178,8 +248,12 @@ ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
 
     p = ngx_cpymem(node->data, change->key.data, change->key.len);
 
-    if (change->value.len != 0) {
-        ngx_memcpy(p, change->value.data, change->value.len);
+    if (len != 0) {
+        p = ngx_cpymem(p, change->value.data, len);
+    }
+
+    if (table != 0) {
+        ngx_memcpy(p, change->table.data, table);
     }
 
     return node;
@@ -215,22 +289,10 @@ ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
 
     node = ngx_etcd_value_map_find(conf, &change->key);
 
-    if (node == NULL) {
-        return change->op == NGX_ETCD_VALUE_REMOVE;
-    }
-
-    if (change->op == NGX_ETCD_VALUE_REFUSE) {
-        return node->refused == change->revision;
-    }
-
-    return change->op == NGX_ETCD_VALUE_PUT
-           && node->refused == 0
-           && node->modified == change->revision
-           && node->len == change->value.len
-           && (node->len == 0
-               || ngx_memcmp(node->data + node->key_len, change->value.data,
-                             node->len)
-                  == 0);
+    return node != NULL
+           && change->revision == (node->refused ? node->refused
+                                                 : node->modified)
+           && change->source == node->source;
 }
 
 
@@ -267,7 +329,8 @@ ngx_etcd_value_change_free(ngx_etcd_zone_t *zone, ngx_etcd_shared_node_t **list)
     while ((node = *list) != NULL) {
         value = (ngx_etcd_value_node_t *) node;
 
-        ngx_explicit_memzero(value->data, value->key_len + value->len);
+        ngx_explicit_memzero(value->data, value->key_len + value->len
+                                          + value->table_len);
 
         *list = node->next;
 

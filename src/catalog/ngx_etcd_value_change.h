@@ -25,16 +25,35 @@ typedef enum {
 typedef struct {
     ngx_etcd_value_op_e              op;
     uint64_t                         revision;
+    uint64_t                         source;       /* what the value was made
+                                                      of: see
+                                                      ngx_etcd_value_conf.h */
     ngx_str_t                        key;          /* without the literal
                                                       part */
-    ngx_str_t                        value;
+    ngx_str_t                        value;        /* only of PUT */
+    ngx_str_t                        table;        /* of the value; or empty */
 
     ngx_uint_t                       made;         /* 0: nothing has changed */
     ngx_etcd_change_e                change;
 } ngx_etcd_value_change_t;
 
 
-/* Returns 1 if the map has just this value.  Called by the owner. */
+/*
+ * Copies the change with its key and value, a secret into memory of secrets
+ * with room for its blocks.  NULL: no memory.
+ */
+ngx_etcd_value_change_t *ngx_etcd_value_change_copy(
+    ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change,
+    ngx_log_t *log);
+
+/* Frees the copy. */
+void ngx_etcd_value_change_done(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t *change);
+
+/*
+ * Returns 1 if the newest value that the map has seen of the key, valid or
+ * refused, is just this one.  Called by the owner.
+ */
 ngx_uint_t ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change);
 

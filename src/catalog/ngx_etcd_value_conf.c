@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_pem.h>
+#include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 
@@ -18,12 +19,15 @@ static ngx_etcd_value_pattern_t *ngx_etcd_value_conf_pattern(
     ngx_pool_t *pool);
 static ngx_uint_t ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one,
     ngx_etcd_pattern_t *two);
+static void ngx_etcd_value_conf_raise(ngx_etcd_value_pattern_t *limits,
+    ngx_etcd_value_pattern_t *pattern);
 
 
 ngx_etcd_value_map_conf_t *
 ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
     ngx_etcd_value_pattern_t *pattern, ngx_uint_t secret, ngx_pool_t *pool)
 {
+    size_t                      size;
     ngx_etcd_value_pattern_t   *p;
     ngx_etcd_value_map_conf_t  *map;
 
@@ -45,18 +49,25 @@ ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
     map->limit -= p->limit;
 
     p->limit = ngx_max(p->limit, pattern->limit);
-    p->max_size = ngx_max(p->max_size, pattern->max_size);
+    ngx_etcd_value_conf_raise(p, pattern);
 
     map->limit += p->limit;
+    map->split |= p->split;
 
-    if (p->max_size <= map->max_size) {
+    size = secret ? NGX_ETCD_PEM_ROOM(p->max_size) : p->max_size;
+
+    if (p->split) {
+        size = NGX_ETCD_SPLIT_ROOM(size);
+    }
+
+    if (size <= map->max_size) {
         return map;
     }
 
-    map->max_size = p->max_size;
+    map->max_size = size;
 
     if (!secret) {
-        map->copy = ngx_pnalloc(pool, map->max_size);
+        map->copy = ngx_palloc(pool, map->max_size);
         if (map->copy == NULL) {
             return NULL;
         }
@@ -170,29 +181,85 @@ ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one, ngx_etcd_pattern_t *two)
 }
 
 
-ngx_str_t *
-ngx_etcd_value_conf_refuse(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
-    ngx_str_t *value, u_char *buf, ngx_str_t *reason)
+static void
+ngx_etcd_value_conf_raise(ngx_etcd_value_pattern_t *limits,
+    ngx_etcd_value_pattern_t *pattern)
 {
-    char                       *why;
-    size_t                      max;
+    limits->max_size = ngx_max(limits->max_size, pattern->max_size);
+    limits->max_bits = ngx_max(limits->max_bits, pattern->max_bits);
+    limits->split |= pattern->split;
+}
+
+
+/* The greatest limits of all patterns that the key matches. */
+
+static ngx_etcd_value_pattern_t
+ngx_etcd_value_conf_limits(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
+{
     ngx_uint_t                  i;
-    ngx_etcd_value_pattern_t  **patterns;
+    ngx_etcd_value_pattern_t    limits, **patterns;
+
+    ngx_memzero(&limits, sizeof(ngx_etcd_value_pattern_t));
 
     patterns = conf->patterns.elts;
-    max = 0;
 
     for (i = 0; i < conf->patterns.nelts; i++) {
         if (ngx_etcd_pattern_match(&patterns[i]->pattern, key) == key->len) {
-            max = ngx_max(max, patterns[i]->max_size);
+            ngx_etcd_value_conf_raise(&limits, patterns[i]);
         }
     }
 
-    if (!conf->secret || value->len > max) {
-        return ngx_etcd_value_refuse(value, max, buf, reason);
+    return limits;
+}
+
+
+uint64_t
+ngx_etcd_value_conf_source(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value)
+{
+    ngx_etcd_value_pattern_t  limits;
+
+    limits = ngx_etcd_value_conf_limits(conf, key);
+
+    return ngx_etcd_siphash_long(value)
+           ^ ((uint64_t) limits.max_size << 32 | limits.split << 31
+              | limits.max_bits);
+}
+
+
+char *
+ngx_etcd_value_conf_table(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value, u_char *buf, ngx_str_t *table)
+{
+    char  *err;
+
+    table->data = buf;
+    table->len = 0;
+
+    if (!conf->split || !ngx_etcd_value_conf_limits(conf, key).split) {
+        return NULL;
     }
 
-    why = ngx_etcd_pem_check(value);
+    (void) ngx_etcd_split_read(value, buf, table, &err);
+
+    return err;
+}
+
+
+ngx_str_t *
+ngx_etcd_value_conf_refuse(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value, u_char *scratch, u_char *buf, ngx_str_t *reason)
+{
+    char                      *why;
+    ngx_etcd_value_pattern_t   limits;
+
+    limits = ngx_etcd_value_conf_limits(conf, key);
+
+    if (!conf->secret || value->len > limits.max_size) {
+        return ngx_etcd_value_refuse(value, limits.max_size, buf, reason);
+    }
+
+    why = ngx_etcd_pem_blocks(value, limits.max_bits, scratch);
 
     if (why == NULL) {
         return NULL;

@@ -26,11 +26,29 @@ ngx_etcd_value_map_conf_t *ngx_etcd_value_conf_add(ngx_array_t *maps,
     ngx_pool_t *pool);
 
 /*
+ * Returns a number that is another one if the value, or a limit that it is
+ * checked by, is another one.
+ */
+uint64_t ngx_etcd_value_conf_source(ngx_etcd_value_map_conf_t *conf,
+    ngx_str_t *key, ngx_str_t *value);
+
+/*
+ * Writes the table of a value if a variable of the key has split=, see
+ * ngx_etcd_split.h; otherwise the table is empty, and is so if the value has
+ * none.  Returns NULL, or why it has none.
+ */
+char *ngx_etcd_value_conf_table(ngx_etcd_value_map_conf_t *conf,
+    ngx_str_t *key, ngx_str_t *value, u_char *buf, ngx_str_t *table);
+
+/*
  * Returns NULL if the key of a map may have the value, otherwise the reason
  * why not, which is written into the buffer of NGX_ETCD_VALUE_REASON bytes.
+ * Replaces the value of a secret map by its blocks: see ngx_etcd_pem.h for the
+ * room that it has, and for "scratch", which is used for nothing else.
  */
 ngx_str_t *ngx_etcd_value_conf_refuse(ngx_etcd_value_map_conf_t *conf,
-    ngx_str_t *key, ngx_str_t *value, u_char *buf, ngx_str_t *reason);
+    ngx_str_t *key, ngx_str_t *value, u_char *scratch, u_char *buf,
+    ngx_str_t *reason);
 
 
 #endif /* _NGX_ETCD_VALUE_CONF_H_INCLUDED_ */

@@ -57,22 +57,20 @@ static void ngx_etcd_value_feed_complete(ngx_etcd_mirror_t *mirror,
 static void ngx_etcd_value_feed_denied(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status);
 
-static void ngx_etcd_value_feed_invalid(ngx_etcd_value_feed_t *feed,
-    ngx_etcd_mirror_entry_t *entry, ngx_str_t *reason);
 static void ngx_etcd_value_feed_add(ngx_etcd_value_feed_t *feed,
     ngx_etcd_value_change_t *change);
 static ngx_int_t ngx_etcd_value_feed_room(ngx_etcd_value_feed_t *feed);
-static ngx_etcd_value_change_t *ngx_etcd_value_feed_copy(
-    ngx_etcd_value_feed_t *feed, ngx_etcd_value_change_t *change);
-static void ngx_etcd_value_feed_free(ngx_etcd_value_feed_t *feed,
-    ngx_etcd_value_change_t *change);
 static int ngx_libc_cdecl ngx_etcd_value_feed_compare(const void *one,
     const void *two);
 
 static void ngx_etcd_value_feed_handler(ngx_event_t *ev);
 static void ngx_etcd_value_feed_work(ngx_etcd_value_feed_t *feed);
 static ngx_int_t ngx_etcd_value_feed_step(ngx_etcd_value_feed_t *feed);
-static ngx_int_t ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed);
+static ngx_uint_t ngx_etcd_value_feed_together(ngx_etcd_value_feed_t *feed);
+static void ngx_etcd_value_feed_check(ngx_etcd_value_feed_t *feed,
+    ngx_etcd_value_change_t *change);
+static ngx_int_t ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed,
+    ngx_uint_t n);
 static ngx_int_t ngx_etcd_value_feed_write(ngx_etcd_value_feed_t *feed,
     ngx_etcd_value_change_t **changes, ngx_uint_t n);
 static void ngx_etcd_value_feed_event(ngx_etcd_value_feed_t *feed,
@@ -100,6 +98,11 @@ ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
 
     if (conf->secret) {
         ngx_etcd_secret_received = 1;
+
+        feed->scratch = ngx_etcd_secret_palloc(pool, conf->max_size);
+        if (feed->scratch == NULL) {
+            return NGX_ERROR;
+        }
     }
 
     ngx_etcd_event_init_timer(&feed->work, ngx_etcd_value_feed_handler, feed,
@@ -144,7 +147,7 @@ ngx_etcd_value_feed_stop(ngx_etcd_value_feed_t *feed)
     ngx_etcd_event_stop(&feed->again);
 
     for (i = feed->next; i < feed->n; i++) {
-        ngx_etcd_value_feed_free(feed, feed->changes[i]);
+        ngx_etcd_value_change_done(feed->conf, feed->changes[i]);
     }
 
     if (feed->changes != NULL) {
@@ -176,9 +179,7 @@ static void
 ngx_etcd_value_feed_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    u_char                    buf[NGX_ETCD_VALUE_REASON];
     size_t                    len;
-    ngx_str_t                 reason;
     ngx_etcd_value_feed_t    *feed;
     ngx_etcd_value_change_t   change;
 
@@ -193,20 +194,20 @@ ngx_etcd_value_feed_changed(ngx_etcd_mirror_t *mirror,
     change.key.len = entry->key.len - len;
     change.value = entry->value;
 
-    if (ngx_etcd_value_conf_refuse(feed->conf, &entry->key, &entry->value, buf,
-                                   &reason)
-        != NULL)
-    {
-        change.op = NGX_ETCD_VALUE_REFUSE;
-        ngx_str_null(&change.value);
-    }
+    ngx_etcd_value_trim(&change.value);
+
+    change.source = ngx_etcd_value_conf_source(feed->conf, &entry->key,
+                                               &change.value);
 
     if (mirror->listing && ngx_etcd_value_change_known(feed->conf, &change)) {
         return;
     }
 
-    if (change.op == NGX_ETCD_VALUE_REFUSE) {
-        ngx_etcd_value_feed_invalid(feed, entry, &reason);
+    /* others are checked in their turn */
+
+    if (change.value.len > feed->conf->max_size) {
+        ngx_etcd_value_feed_check(feed, &change);
+        ngx_str_null(&change.value);
     }
 
     ngx_etcd_value_feed_add(feed, &change);
@@ -293,24 +294,6 @@ ngx_etcd_value_feed_denied(ngx_etcd_mirror_t *mirror,
 }
 
 
-/* Reports an invalid value once, also when another worker becomes the agent. */
-
-static void
-ngx_etcd_value_feed_invalid(ngx_etcd_value_feed_t *feed,
-    ngx_etcd_mirror_entry_t *entry, ngx_str_t *reason)
-{
-    ngx_str_t  *name;
-
-    name = ngx_etcd_value_map_name(feed->conf, &entry->key);
-
-    ngx_log_error(NGX_LOG_ERR, feed->log, 0,
-                  "etcd: variable \"%V\": key \"%V\" at revision %L is "
-                  "invalid: %V, a valid value that it had stays",
-                  name, ngx_etcd_shown(&entry->key), entry->mod_revision,
-                  reason);
-}
-
-
 static void
 ngx_etcd_value_feed_add(ngx_etcd_value_feed_t *feed,
     ngx_etcd_value_change_t *change)
@@ -320,7 +303,7 @@ ngx_etcd_value_feed_add(ngx_etcd_value_feed_t *feed,
     copy = NULL;
 
     if (ngx_etcd_value_feed_room(feed) == NGX_OK) {
-        copy = ngx_etcd_value_feed_copy(feed, change);
+        copy = ngx_etcd_value_change_copy(feed->conf, change, feed->log);
     }
 
     if (copy == NULL) {
@@ -358,55 +341,6 @@ ngx_etcd_value_feed_room(ngx_etcd_value_feed_t *feed)
     feed->size = size;
 
     return NGX_OK;
-}
-
-
-static ngx_etcd_value_change_t *
-ngx_etcd_value_feed_copy(ngx_etcd_value_feed_t *feed,
-    ngx_etcd_value_change_t *change)
-{
-    size_t                    size;
-    u_char                   *p;
-    ngx_etcd_value_change_t  *copy;
-
-    size = sizeof(ngx_etcd_value_change_t) + change->key.len
-           + change->value.len;
-
-    copy = (feed->conf->secret && change->value.len != 0)
-           ? ngx_etcd_secret_alloc(size, feed->log)
-           : ngx_alloc(size, feed->log);
-
-    if (copy == NULL) {
-        return NULL;
-    }
-
-    *copy = *change;
-
-    p = (u_char *) (copy + 1);
-
-    copy->key.data = p;
-    p = ngx_cpymem(p, change->key.data, change->key.len);
-
-    copy->value.data = p;
-
-    if (change->value.len != 0) {
-        ngx_memcpy(p, change->value.data, change->value.len);
-    }
-
-    return copy;
-}
-
-
-static void
-ngx_etcd_value_feed_free(ngx_etcd_value_feed_t *feed,
-    ngx_etcd_value_change_t *change)
-{
-    if (feed->conf->secret && change->value.len != 0) {
-        ngx_etcd_secret_free(change);
-
-    } else {
-        ngx_free(change);
-    }
 }
 
 
@@ -471,21 +405,31 @@ ngx_etcd_value_feed_work(ngx_etcd_value_feed_t *feed)
 static ngx_int_t
 ngx_etcd_value_feed_step(ngx_etcd_value_feed_t *feed)
 {
-    if (feed->next < feed->ready) {
-        return ngx_etcd_value_feed_group(feed);
+    ngx_uint_t  n;
+
+    if (feed->next == feed->ready) {
+        return feed->sweep ? ngx_etcd_value_feed_sweep(feed) : NGX_OK;
     }
 
-    return feed->sweep ? ngx_etcd_value_feed_sweep(feed) : NGX_OK;
+    n = ngx_etcd_value_feed_together(feed);
+
+    if (feed->checked < feed->next + n) {
+        ngx_etcd_value_feed_check(feed, feed->changes[feed->checked]);
+        feed->checked++;
+
+        return NGX_AGAIN;
+    }
+
+    return ngx_etcd_value_feed_group(feed, n);
 }
 
 
-/* Makes the changes of a revision. */
+/* Returns the number of changes of the next revision. */
 
-static ngx_int_t
-ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed)
+static ngx_uint_t
+ngx_etcd_value_feed_together(ngx_etcd_value_feed_t *feed)
 {
-    ngx_int_t                  rc;
-    ngx_uint_t                 i, n;
+    ngx_uint_t                 n;
     ngx_etcd_value_change_t  **changes;
 
     changes = feed->changes + feed->next;
@@ -498,6 +442,73 @@ ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed)
         }
     }
 
+    return n;
+}
+
+
+/* Reports an invalid value once, also when another worker becomes the agent. */
+
+static void
+ngx_etcd_value_feed_check(ngx_etcd_value_feed_t *feed,
+    ngx_etcd_value_change_t *change)
+{
+    char                       *why;
+    u_char                      buf[NGX_ETCD_VALUE_REASON];
+    u_char                      text[NGX_ETCD_PATTERN_PREFIX];
+    ngx_str_t                   key, *name, reason;
+    ngx_etcd_value_map_conf_t  *conf;
+
+    if (change->op != NGX_ETCD_VALUE_PUT) {
+        return;
+    }
+
+    conf = feed->conf;
+
+    key.data = text;
+    key.len = ngx_snprintf(text, sizeof(text), "%V%V", &conf->literal,
+                           &change->key)
+              - text;
+
+    name = ngx_etcd_value_map_name(conf, &key);
+
+    if (ngx_etcd_value_conf_refuse(conf, &key, &change->value, feed->scratch,
+                                   buf, &reason)
+        == NULL)
+    {
+        why = ngx_etcd_value_conf_table(conf, &key, &change->value,
+                                        change->table.data, &change->table);
+
+        if (why != NULL) {
+            ngx_log_error(NGX_LOG_ERR, feed->log, 0,
+                          "etcd: variable \"%V\": key \"%V\" at revision "
+                          "%uL is no list of names with weights: %s, the "
+                          "default applies",
+                          name, ngx_etcd_shown(&key), change->revision, why);
+        }
+
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, feed->log, 0,
+                  "etcd: variable \"%V\": key \"%V\" at revision %uL is "
+                  "invalid: %V, a valid value that it had stays",
+                  name, ngx_etcd_shown(&key), change->revision, &reason);
+
+    change->op = NGX_ETCD_VALUE_REFUSE;
+}
+
+
+/* Makes the changes of a revision. */
+
+static ngx_int_t
+ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed, ngx_uint_t n)
+{
+    ngx_int_t                  rc;
+    ngx_uint_t                 i;
+    ngx_etcd_value_change_t  **changes;
+
+    changes = feed->changes + feed->next;
+
     rc = ngx_etcd_value_feed_write(feed, changes, n);
 
     if (rc != NGX_OK) {
@@ -505,7 +516,7 @@ ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed)
     }
 
     for (i = 0; i < n; i++) {
-        ngx_etcd_value_feed_free(feed, changes[i]);
+        ngx_etcd_value_change_done(feed->conf, changes[i]);
     }
 
     feed->next += n;
@@ -517,6 +528,7 @@ ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed)
                     feed->n * sizeof(ngx_etcd_value_change_t *));
 
         feed->next = 0;
+        feed->checked = 0;
         feed->ready = 0;
     }
 
@@ -610,7 +622,7 @@ ngx_etcd_value_feed_sweep(ngx_etcd_value_feed_t *feed)
     }
 
     for (i = 0; i < sweep.n; i++) {
-        ngx_etcd_value_feed_free(feed, sweep.changes[i]);
+        ngx_etcd_value_change_done(feed->conf, sweep.changes[i]);
     }
 
     if (written != NGX_OK) {
@@ -667,7 +679,7 @@ ngx_etcd_value_feed_node(void *data, ngx_etcd_value_node_t *node)
     change.key.data = node->data;
     change.key.len = node->key_len;
 
-    copy = ngx_etcd_value_feed_copy(feed, &change);
+    copy = ngx_etcd_value_change_copy(feed->conf, &change, feed->log);
 
     if (copy == NULL) {
         return NGX_ERROR;

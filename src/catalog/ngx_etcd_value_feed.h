@@ -6,6 +6,9 @@
  *
  *     Changes of one revision become visible together.
  *
+ *     Values are checked one by one within the time budget, and not again
+ *     while a list has the same ones.
+ *
  *     An invalid value is reported once, and leaves the last valid one in use.
  *
  *     A key beyond the limit is not used, nor is a key without room in the
@@ -44,10 +47,12 @@ typedef struct {
     ngx_etcd_mirror_t            mirror;
     ngx_event_t                  work;         /* continues */
     ngx_event_t                  again;        /* lists the prefix again */
+    u_char                      *scratch;      /* of checks; NULL: no secrets */
     ngx_etcd_value_change_t    **changes;      /* not in the zone yet */
     ngx_uint_t                   n;
     ngx_uint_t                   size;         /* of the array */
     ngx_uint_t                   ready;        /* of complete revisions */
+    ngx_uint_t                   checked;      /* whose values are checked */
     ngx_uint_t                   next;
     int64_t                      revision;     /* the last complete one */
     ngx_uint_t                   chain;        /* to be swept */

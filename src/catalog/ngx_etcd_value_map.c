@@ -19,15 +19,15 @@
 typedef struct {
     ngx_etcd_zone_t             *zone;
     ngx_str_t                   *key;
-    u_char                      *buf;          /* NULL: the key is compared */
     size_t                       size;
-    size_t                       len;
-    uint64_t                     modified;
+    ngx_etcd_value_map_read_t   *read;         /* NULL: the key is compared */
 } ngx_etcd_value_map_search_t;
 
 
 static ngx_uint_t ngx_etcd_value_map_match(void *data,
     ngx_etcd_shared_node_t *node);
+static void ngx_etcd_value_map_copy(ngx_etcd_value_map_search_t *search,
+    ngx_etcd_value_node_t *node);
 static void ngx_etcd_value_map_step(ngx_etcd_zone_t *zone,
     ngx_etcd_value_map_t *map);
 static void ngx_etcd_value_map_wait(ngx_etcd_value_map_conf_t *conf);
@@ -86,7 +86,6 @@ ngx_etcd_value_map_match(void *data, ngx_etcd_shared_node_t *node)
 {
     ngx_etcd_value_map_search_t *search = data;
 
-    size_t                  len;
     u_char                 *p;
     ngx_str_t              *key;
     ngx_etcd_value_node_t  *value;
@@ -104,20 +103,55 @@ ngx_etcd_value_map_match(void *data, ngx_etcd_shared_node_t *node)
         return 0;
     }
 
-    if (search->buf == NULL) {
-        return 1;
-    }
-
-    p += key->len;
-    len = ngx_min(value->len, search->size);
-
-    if (ngx_etcd_shared_map_inside(search->zone, p, len)) {
-        ngx_memcpy(search->buf, p, len);
-        search->len = len;
-        search->modified = value->modified;
+    if (search->read != NULL) {
+        ngx_etcd_value_map_copy(search, value);
     }
 
     return 1;
+}
+
+
+static void
+ngx_etcd_value_map_copy(ngx_etcd_value_map_search_t *search,
+    ngx_etcd_value_node_t *node)
+{
+    size_t                      len;
+    u_char                     *p;
+    ngx_etcd_value_map_read_t  *read;
+
+    read = search->read;
+    p = (u_char *) node + offsetof(ngx_etcd_value_node_t, data)
+        + search->key->len;
+
+    switch (read->part) {
+
+    case NGX_ETCD_VALUE_MAP_TEXT:
+        len = node->len;
+        break;
+
+    case NGX_ETCD_VALUE_MAP_TABLE:
+        p += node->len;
+        len = node->table_len;
+        break;
+
+    default: /* NGX_ETCD_VALUE_MAP_NOTHING */
+        len = 0;
+        break;
+    }
+
+    len = ngx_min(len, search->size);
+
+    if (!ngx_etcd_shared_map_inside(search->zone, p, len)) {
+        return;
+    }
+
+    if (len != 0) {
+        ngx_memcpy(read->buf, p, len);
+    }
+
+    read->value.data = read->buf;
+    read->value.len = len;
+    read->modified = node->modified;
 }
 
 
@@ -177,6 +211,7 @@ ngx_etcd_value_map_step(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
 
     } else if (node == NULL && step->refused != 0) {
         ngx_etcd_redo_set(&redo, &old->refused, step->refused);
+        ngx_etcd_redo_set(&redo, &old->source, step->source);
 
     } else {
         if (node != NULL) {
@@ -245,7 +280,7 @@ done:
 
 ngx_int_t
 ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
-    u_char *buf, ngx_str_t *value, uint64_t *version)
+    ngx_etcd_value_map_read_t *read)
 {
     uint64_t                      hash;
     ngx_int_t                     rc;
@@ -260,25 +295,26 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
 
     search.zone = conf->zone;
     search.key = key;
-    search.buf = buf;
     search.size = conf->max_size;
+    search.read = read;
 
     rc = NGX_AGAIN;
 
     for (i = 0; i < NGX_ETCD_VALUE_MAP_TRIES; i++) {
-        *version = __atomic_load_n(&map->map.lock, __ATOMIC_ACQUIRE);
+        read->version = __atomic_load_n(&map->map.lock, __ATOMIC_ACQUIRE);
 
-        if (*version & 1) {
+        if (read->version & 1) {
             ngx_etcd_value_map_wait(conf);
             continue;
         }
 
-        search.modified = 0;
+        read->modified = 0;
         rc = ngx_etcd_shared_map_find(conf->zone, &map->map, hash,
                                       ngx_etcd_value_map_match, &search);
 
         if (rc != NGX_AGAIN
-            && *version == __atomic_load_n(&map->map.lock, __ATOMIC_ACQUIRE))
+            && read->version == __atomic_load_n(&map->map.lock,
+                                                __ATOMIC_ACQUIRE))
         {
             break;
         }
@@ -291,14 +327,11 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     }
 
     if (rc != NGX_OK
-        || search.modified == 0
+        || read->modified == 0
         || __atomic_load_n(&map->object.id, __ATOMIC_ACQUIRE) != conf->id)
     {
         return NGX_DECLINED;
     }
-
-    value->data = buf;
-    value->len = search.len;
 
     return NGX_OK;
 }

@@ -6,10 +6,10 @@
  * literal part, in shared memory.  The owner of the zone changes the map under
  * the mutex; every worker finds the value of a key without a lock.
  *
- * A node is never changed but replaced; only "refused" of a node is stored in
- * place.  Nodes that are not in the map, since they are about to be added or
- * were removed, are in the list "spare" or "dead" of the map: if the owner is
- * killed, the next one frees them.
+ * A node is never changed but replaced; only "refused" and "source" of a node
+ * are stored in place.  Nodes that are not in the map, since they are about to
+ * be added or were removed, are in the list "spare" or "dead" of the map: if
+ * the owner is killed, the next one frees them.
  *
  * The changes of a revision are written down as steps before the first one is
  * made.  If the owner is killed in between, whoever locks the mutex next makes
@@ -44,10 +44,14 @@ typedef struct {
     ngx_etcd_atomic64_t              refused;      /* mod_revision of a newer
                                                       value that was refused;
                                                       0: none */
+    uint64_t                         source;       /* of the newest value, valid
+                                                      or refused */
     uint32_t                         key_len;
     uint32_t                         len;
+    uint32_t                         table_len;
     u_char                           data[1];      /* the key without the
-                                                      literal part, the value */
+                                                      literal part, the value,
+                                                      and its table */
 } ngx_etcd_value_node_t;
 
 
@@ -59,6 +63,7 @@ typedef struct {
                                                       NULL: old is removed, or
                                                       refused */
     uint64_t                         refused;      /* of old; 0: is removed */
+    uint64_t                         source;       /* of the refused value */
 } ngx_etcd_value_step_t;
 
 
@@ -99,7 +104,9 @@ typedef struct {
                                                  ngx_etcd_value_pattern_t * */
     ngx_uint_t                       secret;       /* type=pem */
     ngx_uint_t                       limit;        /* sum of all patterns */
-    size_t                           max_size;     /* the greatest */
+    ngx_uint_t                       split;        /* of any pattern */
+    size_t                           max_size;     /* room for any value, or its
+                                                      table */
 
     ngx_etcd_zone_t                 *zone;         /* from declare() on */
     ngx_etcd_value_map_t            *map;
@@ -113,7 +120,9 @@ typedef struct {
     ngx_etcd_pattern_t               pattern;
     ngx_str_t                        name;         /* of the first variable */
     ngx_uint_t                       limit;
-    size_t                           max_size;
+    size_t                           max_size;     /* of a value in etcd */
+    ngx_uint_t                       max_bits;     /* of an RSA key in it */
+    ngx_uint_t                       split;        /* a variable has split= */
 } ngx_etcd_value_pattern_t;
 
 
@@ -150,17 +159,35 @@ typedef ngx_int_t (*ngx_etcd_value_map_each_pt)(void *data,
 ngx_int_t ngx_etcd_value_map_each(ngx_etcd_value_map_conf_t *conf,
     ngx_uint_t *chain, ngx_etcd_value_map_each_pt handler, void *data);
 
+typedef enum {
+    NGX_ETCD_VALUE_MAP_TEXT = 0,
+    NGX_ETCD_VALUE_MAP_TABLE,        /* see ngx_etcd_split.h; empty if the value
+                                        has none */
+    NGX_ETCD_VALUE_MAP_NOTHING       /* only its revision */
+} ngx_etcd_value_map_part_e;
+
+
+typedef struct {
+    ngx_etcd_value_map_part_e        part;
+    u_char                          *buf;          /* of max_size bytes */
+
+    ngx_str_t                        value;
+    uint64_t                         modified;     /* mod_revision */
+    uint64_t                         version;      /* another number after each
+                                                      change of the map */
+} ngx_etcd_value_map_read_t;
+
+
 /*
- * Copies the value of a key, given without the literal part, into buf, which
- * has max_size bytes.  *version is another number after each change of the
- * map.  Any process may call this function.
+ * Reads the value of a key, given without the literal part.  Any process may
+ * call this function.
  *
- *     NGX_OK        value is set,
+ *     NGX_OK        value and modified are set,
  *     NGX_DECLINED  there is no such key, or it has no valid value,
  *     NGX_AGAIN     the map cannot be read now.
  */
 ngx_int_t ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf,
-    ngx_str_t *key, u_char *buf, ngx_str_t *value, uint64_t *version);
+    ngx_str_t *key, ngx_etcd_value_map_read_t *read);
 
 
 #endif /* _NGX_ETCD_VALUE_MAP_H_INCLUDED_ */

@@ -170,10 +170,13 @@ ngx_etcd_value_object_take(ngx_etcd_value_map_conf_t *conf,
 
             change.op = NGX_ETCD_VALUE_PUT;
             change.revision = node->modified;
+            change.source = node->source;
             change.key.data = node->data;
             change.key.len = node->key_len;
             change.value.data = node->data + node->key_len;
             change.value.len = node->len;
+            change.table.data = change.value.data + node->len;
+            change.table.len = node->table_len;
 
             if (node->modified != 0) {
                 ngx_etcd_value_object_restore(conf, &change);
@@ -182,7 +185,6 @@ ngx_etcd_value_object_take(ngx_etcd_value_map_conf_t *conf,
             if (node->refused != 0) {
                 change.op = NGX_ETCD_VALUE_REFUSE;
                 change.revision = node->refused;
-                change.value.len = 0;
 
                 ngx_etcd_value_object_restore(conf, &change);
             }
@@ -219,7 +221,7 @@ ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
 {
     ngx_etcd_value_change_t  *changes;
 
-    if (change->value.len > conf->max_size) {
+    if (ngx_max(change->value.len, change->table.len) > conf->max_size) {
         return;
     }
 

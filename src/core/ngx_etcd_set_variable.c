@@ -6,9 +6,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_default_file.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_pem.h>
-#include <ngx_etcd_secret.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_split.h>
@@ -38,8 +38,8 @@ static char *ngx_etcd_set_variable_default(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv, ngx_str_t *value);
 static char *ngx_etcd_set_variable_default_file(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv, ngx_str_t *value);
-static char *ngx_etcd_set_variable_read(ngx_fd_t fd, ngx_pool_t *pool,
-    ngx_str_t *content);
+static char *ngx_etcd_set_variable_max_key_bits(ngx_conf_t *cf,
+    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
 static char *ngx_etcd_set_variable_limit(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv, ngx_str_t *value);
 static char *ngx_etcd_set_variable_max_size(ngx_conf_t *cf,
@@ -63,6 +63,7 @@ static ngx_etcd_set_variable_parameter_t  ngx_etcd_set_parameters[] = {
     { ngx_string("default="), 0, ngx_etcd_set_variable_default },
     { ngx_string("default_file="), 1, ngx_etcd_set_variable_default_file },
     { ngx_string("limit="), 1, ngx_etcd_set_variable_limit },
+    { ngx_string("max_key_bits="), 1, ngx_etcd_set_variable_max_key_bits },
     { ngx_string("max_size="), 1, ngx_etcd_set_variable_max_size },
     { ngx_string("split="), 0, ngx_etcd_set_variable_split },
     { ngx_string("type="), 1, ngx_etcd_set_variable_type },
@@ -91,6 +92,7 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
     sv->key = value[2];
     sv->limit = NGX_ETCD_VALUE_MAP_LIMIT;
     sv->max_size = NGX_ETCD_VALUE_MAP_SIZE;
+    sv->max_bits = NGX_ETCD_PEM_MAX_BITS;
     sv->file = cf->conf_file->file.name.data;
     sv->line = cf->conf_file->line;
 
@@ -108,6 +110,8 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
         pattern.pattern = sv->pattern;
         pattern.limit = sv->limit;
         pattern.max_size = sv->max_size;
+        pattern.max_bits = sv->max_bits;
+        pattern.split = (sv->split.data != NULL);
 
         sv->map = ngx_etcd_value_conf_add(&sv->cluster->value_maps, &sv->name,
                                           &pattern, sv->secret, cf->pool);
@@ -288,7 +292,7 @@ ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_ERROR;
     }
 
-    return NGX_OK;
+    return ngx_etcd_default_file_read(cf, sv);
 }
 
 
@@ -359,85 +363,19 @@ ngx_etcd_set_variable_default(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
 }
 
 
-/* The content is read with the rights of the master, once. */
-
 static char *
 ngx_etcd_set_variable_default_file(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     ngx_str_t *value)
 {
-    char       *err;
-    ngx_fd_t    fd;
-    ngx_str_t   path;
-
     if (!sv->secret) {
         return "needs \"type=pem\" before it";
     }
 
-    path = *value;
-
-    if (path.len == 0
-        || ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK)
-    {
+    if (value->len == 0) {
         return "has no path";
     }
 
-    fd = ngx_open_file(path.data, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK,
-                       NGX_FILE_OPEN, 0);
-
-    if (fd == NGX_INVALID_FILE) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           ngx_open_file_n " \"%V\" failed", &path);
-        return "cannot be opened";
-    }
-
-    err = ngx_etcd_set_variable_read(fd, cf->pool, &sv->otherwise);
-
-    (void) ngx_close_file(fd);
-
-    if (err != NULL) {
-        return err;
-    }
-
-    err = ngx_etcd_pem_check(&sv->otherwise);
-
-    if (err != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\": %s", &path, err);
-        return "is invalid";
-    }
-
-    return NULL;
-}
-
-
-static char *
-ngx_etcd_set_variable_read(ngx_fd_t fd, ngx_pool_t *pool, ngx_str_t *content)
-{
-    off_t            size;
-    ssize_t          n;
-    ngx_file_info_t  fi;
-
-    if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR || !ngx_is_file(&fi)) {
-        return "is not a regular file";
-    }
-
-    size = ngx_file_size(&fi);
-
-    if (size > NGX_ETCD_VALUE_MAP_MAX_SIZE) {
-        return "is larger than 64k";
-    }
-
-    content->data = ngx_etcd_secret_palloc(pool, size + 1);
-    if (content->data == NULL) {
-        return "cannot be read: no memory";
-    }
-
-    n = ngx_read_fd(fd, content->data, size);
-
-    if (n != size) {
-        return "cannot be read";
-    }
-
-    content->len = size;
+    sv->default_file = *value;
 
     return NULL;
 }
@@ -474,6 +412,28 @@ ngx_etcd_set_variable_max_size(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     }
 
     sv->max_size = size;
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_set_variable_max_key_bits(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    if (!sv->secret) {
+        return "needs \"type=pem\" before it";
+    }
+
+    n = ngx_atoi(value->data, value->len);
+
+    if (n < NGX_ETCD_PEM_LEAST_BITS || n > NGX_ETCD_PEM_MOST_BITS) {
+        return "is invalid, it must be a number from 1024 to 16384";
+    }
+
+    sv->max_bits = n;
 
     return NULL;
 }
@@ -543,28 +503,43 @@ ngx_etcd_set_variable_is_name(ngx_str_t *name)
 static ngx_etcd_value_conf_t *
 ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
+    size_t                   room;
     ngx_uint_t               i;
     ngx_array_t             *values;
     ngx_etcd_value_conf_t   *value, **p;
 
+    room = NGX_ETCD_SPLIT_ROOM(NGX_ETCD_SHARED_VALUE_MAX_VALUE);
     values = &sv->cluster->values;
     p = values->elts;
 
-    for (i = 0; i < values->nelts; i++) {
+    value = NULL;
+
+    for (i = 0; i < values->nelts && value == NULL; i++) {
         if (ngx_etcd_str_equal(&p[i]->key, &sv->key)) {
-            return p[i];
+            value = p[i];
         }
     }
 
-    value = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_value_conf_t));
     if (value == NULL) {
-        return NULL;
+        value = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_value_conf_t));
+
+        if (value == NULL || ngx_etcd_conf_push(values, value) != NGX_OK) {
+            return NULL;
+        }
+
+        value->name = sv->name;
+        value->key = sv->key;
     }
 
-    value->name = sv->name;
-    value->key = sv->key;
+    if (sv->split.data != NULL && value->table_buf == NULL) {
+        value->table_buf = ngx_pnalloc(cf->pool, room);
 
-    return (ngx_etcd_conf_push(values, value) == NGX_OK) ? value : NULL;
+        if (value->table_buf == NULL) {
+            return NULL;
+        }
+    }
+
+    return value;
 }
 
 
@@ -688,7 +663,6 @@ ngx_int_t
 ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
     ngx_str_t *split, ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    char       *err;
     u_char     *p;
     ngx_int_t   rc;
     ngx_str_t   name, value;
@@ -698,15 +672,13 @@ ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
 
     rc = ngx_etcd_set_variable_read_value(sv, key, &value);
 
-    if (rc == NGX_OK && split != NULL) {
-        rc = ngx_etcd_split_pick(&value,
-                                 ngx_murmur_hash2(split->data, split->len),
-                                 pool, &value, &err);
-        if (rc == NGX_DECLINED) {
-            ngx_etcd_set_variable_report(sv, err);
+    if (rc == NGX_OK) {
+        if (split != NULL) {
+            value = ngx_etcd_split_pick(&value,
+                                        ngx_murmur_hash2(split->data,
+                                                         split->len));
         }
 
-    } else if (rc == NGX_OK) {
         p = ngx_pnalloc(pool, ngx_max(value.len, 1));
         if (p == NULL) {
             return NGX_ERROR;
@@ -714,13 +686,8 @@ ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
 
         ngx_memcpy(p, value.data, value.len);
         value.data = p;
-    }
 
-    if (rc == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    if (rc != NGX_OK) {
+    } else {
         value = sv->otherwise;
 
         if (value.data == NULL) {
@@ -734,25 +701,44 @@ ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
 }
 
 
-/* The value is valid until the next call.  NGX_DECLINED: there is none. */
+/*
+ * Reads the value, or its table for split=, valid until the next call.
+ * NGX_DECLINED: there is none.
+ */
 
 static ngx_int_t
 ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
     ngx_str_t *value)
 {
-    uint64_t                       version;
+    char                          *err;
+    ngx_etcd_value_map_read_t      read;
     ngx_etcd_shared_value_view_t  *view;
 
     if (sv->map != NULL) {
+        read.part = (sv->split.data != NULL) ? NGX_ETCD_VALUE_MAP_TABLE
+                                             : NGX_ETCD_VALUE_MAP_TEXT;
+        read.buf = sv->map->copy;
+
         if (key == NULL
-            || ngx_etcd_value_map_get(sv->map, key, sv->map->copy, value,
-                                      &version)
-               != NGX_OK)
+            || ngx_etcd_value_map_get(sv->map, key, &read) != NGX_OK
+            || (sv->split.data != NULL && read.value.len == 0))
         {
             return NGX_DECLINED;
         }
 
+        *value = read.value;
+
         return NGX_OK;
+    }
+
+    if (sv->split.data != NULL) {
+        err = ngx_etcd_value_table(sv->value, value);
+
+        if (err != NULL) {
+            ngx_etcd_set_variable_report(sv, err);
+        }
+
+        return (value->len != 0) ? NGX_OK : NGX_DECLINED;
     }
 
     view = ngx_etcd_value_get(sv->value);

@@ -34,6 +34,8 @@ typedef struct {
     ngx_str_t                  split;         /* no data: none */
     ngx_uint_t                 limit;
     size_t                     max_size;
+    ngx_uint_t                 max_bits;      /* max_key_bits= */
+    ngx_str_t                  default_file;  /* of secrets; no data: none */
     ngx_uint_t                 secret;        /* type=pem */
     ngx_uint_t                 reported;      /* by this worker */
     u_char                    *file;

@@ -11,110 +11,175 @@
 #include <ngx_etcd_split.h>
 
 
-static ngx_int_t ngx_etcd_split_sum(json_t *root, uint64_t *sum, char **err);
-static ngx_int_t ngx_etcd_split_name(json_t *root, uint64_t point,
-    ngx_pool_t *pool, ngx_str_t *name);
+/*
+ * A table has the number of its names, a share of each, and then the names.
+ * A name ends where the next one begins.
+ */
+
+typedef struct {
+    uint32_t   sum;                    /* of the weights up to this name */
+    uint32_t   end;                    /* of the name, in bytes of all names */
+} ngx_etcd_split_share_t;
+
+
+static ngx_etcd_split_share_t
+ngx_etcd_split_share(ngx_str_t *table, uint32_t i)
+{
+    ngx_etcd_split_share_t  share;
+
+    ngx_memcpy(&share, table->data + sizeof(uint32_t)
+                       + i * sizeof(ngx_etcd_split_share_t),
+               sizeof(ngx_etcd_split_share_t));
+
+    return share;
+}
+
+
+/* Checks a member of the object, and adds its weight to the sum. */
+
+static char *
+ngx_etcd_split_weight(const char *name, size_t len, json_t *value,
+    uint64_t *sum)
+{
+    json_int_t  weight;
+
+    weight = json_integer_value(value);
+
+    if (!json_is_integer(value)
+        || weight < 0 || weight > NGX_ETCD_SPLIT_WEIGHT)
+    {
+        return "a weight is not a number from 0 to 1000000";
+    }
+
+    if (ngx_etcd_escape_has_control((u_char *) name, len)) {
+        return "a name has a control byte";
+    }
+
+    *sum += weight;
+
+    return (*sum <= NGX_ETCD_SPLIT_SUM)
+           ? NULL : "the sum of all weights is more than 4294967295";
+}
+
+
+/* A name with a weight of 0 is not in the table. */
+
+static char *
+ngx_etcd_split_table(json_t *root, u_char *buf, ngx_str_t *table)
+{
+    char                    *err;
+    size_t                   len;
+    u_char                  *p;
+    json_t                  *value;
+    uint32_t                 n;
+    uint64_t                 sum;
+    const char              *name;
+    ngx_etcd_split_share_t   share;
+
+    if (!json_is_object(root)) {
+        return "it is not an object";
+    }
+
+    n = 0;
+    sum = 0;
+
+    json_object_keylen_foreach(root, name, len, value) {
+        err = ngx_etcd_split_weight(name, len, value, &sum);
+
+        if (err != NULL) {
+            return err;
+        }
+
+        n += (json_integer_value(value) != 0);
+    }
+
+    if (n == 0) {
+        return "all weights are 0";
+    }
+
+    table->data = buf;
+
+    p = ngx_cpymem(buf, &n, sizeof(uint32_t));
+    share.sum = 0;
+    share.end = 0;
+
+    json_object_keylen_foreach(root, name, len, value) {
+
+        if (json_integer_value(value) != 0) {
+            share.sum += json_integer_value(value);
+            share.end += len;
+
+            p = ngx_cpymem(p, &share, sizeof(ngx_etcd_split_share_t));
+        }
+    }
+
+    json_object_keylen_foreach(root, name, len, value) {
+
+        if (json_integer_value(value) != 0) {
+            p = ngx_cpymem(p, name, len);
+        }
+    }
+
+    table->len = p - buf;
+
+    return NULL;
+}
 
 
 ngx_int_t
-ngx_etcd_split_pick(ngx_str_t *value, uint32_t hash, ngx_pool_t *pool,
-    ngx_str_t *name, char **err)
+ngx_etcd_split_read(ngx_str_t *value, u_char *buf, ngx_str_t *table,
+    char **err)
 {
-    uint64_t          sum;
-    ngx_int_t         rc;
-    ngx_etcd_json_t   json;
+    ngx_int_t        rc;
+    ngx_etcd_json_t  json;
 
     rc = ngx_etcd_json_read(&json, value, 0);
 
     if (rc != NGX_OK) {
-        *err = "it is not JSON";
+        *err = (rc == NGX_DECLINED) ? "it is not JSON" : "no memory";
         return rc;
     }
 
-    rc = ngx_etcd_split_sum(json.root, &sum, err);
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_split_name(json.root, (hash * sum) >> 32, pool, name);
-    }
+    *err = ngx_etcd_split_table(json.root, buf, table);
 
     ngx_etcd_json_done(&json);
 
-    return rc;
+    return (*err == NULL) ? NGX_OK : NGX_DECLINED;
 }
 
 
-static ngx_int_t
-ngx_etcd_split_sum(json_t *root, uint64_t *sum, char **err)
+ngx_str_t
+ngx_etcd_split_pick(ngx_str_t *table, uint32_t hash)
 {
-    size_t       len;
-    json_t      *value;
-    json_int_t   weight;
-    const char  *name;
+    uint32_t   n, low, high, middle, begin;
+    uint64_t   point;
+    ngx_str_t  name;
 
-    if (!json_is_object(root)) {
-        *err = "it is not an object";
-        return NGX_DECLINED;
-    }
+    ngx_memcpy(&n, table->data, sizeof(uint32_t));
 
-    *sum = 0;
+    point = (uint64_t) hash * ngx_etcd_split_share(table, n - 1).sum >> 32;
 
-    json_object_keylen_foreach(root, name, len, value) {
-        weight = json_integer_value(value);
+    /* the first name whose sum is above the point */
 
-        if (!json_is_integer(value)
-            || weight < 0 || weight > NGX_ETCD_SPLIT_WEIGHT)
-        {
-            *err = "a weight is not a number from 0 to 1000000";
-            return NGX_DECLINED;
+    low = 0;
+    high = n - 1;
+
+    while (low < high) {
+        middle = (low + high) / 2;
+
+        if (ngx_etcd_split_share(table, middle).sum > point) {
+            high = middle;
+
+        } else {
+            low = middle + 1;
         }
-
-        if (ngx_etcd_escape_has_control((u_char *) name, len)) {
-            *err = "a name has a control byte";
-            return NGX_DECLINED;
-        }
-
-        *sum += weight;
     }
 
-    if (*sum == 0) {
-        *err = "all weights are 0";
-        return NGX_DECLINED;
-    }
+    begin = (low != 0) ? ngx_etcd_split_share(table, low - 1).end : 0;
 
-    return NGX_OK;
-}
+    name.data = table->data + sizeof(uint32_t)
+                + n * sizeof(ngx_etcd_split_share_t) + begin;
+    name.len = ngx_etcd_split_share(table, low).end - begin;
 
-
-/* Finds the name whose share has the point, which is below the sum. */
-
-static ngx_int_t
-ngx_etcd_split_name(json_t *root, uint64_t point, ngx_pool_t *pool,
-    ngx_str_t *name)
-{
-    void      *iter;
-    uint64_t   weight;
-
-    iter = json_object_iter(root);
-
-    for ( ;; ) {
-        weight = json_integer_value(json_object_iter_value(iter));
-
-        if (point < weight) {
-            break;
-        }
-
-        point -= weight;
-        iter = json_object_iter_next(root, iter);
-    }
-
-    name->len = json_object_iter_key_len(iter);
-    name->data = ngx_pnalloc(pool, ngx_max(name->len, 1));
-
-    if (name->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(name->data, json_object_iter_key(iter), name->len);
-
-    return NGX_OK;
+    return name;
 }

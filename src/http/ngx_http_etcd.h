@@ -43,6 +43,13 @@ typedef struct {
     unsigned                   require_leader:1;  /* a location has
                                                      etcd_require_leader */
     ngx_array_t                wrapped;    /* see _require_leader.c */
+
+#if (NGX_HTTP_SSL)
+    ngx_ssl_session_t       *(*session_cached)(ngx_ssl_conn_t *ssl,
+                                               const u_char *id, int len,
+                                               int *copy);
+                                           /* nginx's, see _session.c */
+#endif
 } ngx_http_etcd_main_conf_t;
 
 

@@ -14,6 +14,7 @@
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_output.h>
+#include <ngx_http_etcd_session.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_status.h>
 #include <ngx_http_etcd_upstream.h>
@@ -358,6 +359,8 @@ ngx_http_etcd_init(ngx_conf_t *cf)
     {
         return NGX_ERROR;
     }
+
+    ngx_http_etcd_session_init(cf);
 
     return ngx_etcd_variable_used(cf, &cmcf->variables);
 }

@@ -11,6 +11,7 @@
 #include <ngx_etcd_secret.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_http_etcd_pem.h>
+#include <ngx_http_etcd_session.h>
 
 #include <malloc.h>
 
@@ -28,13 +29,6 @@
 
 /* tries to read all variables while the map changes */
 #define NGX_HTTP_ETCD_PEM_TRIES  8
-
-
-typedef struct {
-    ngx_etcd_set_variable_use_t  *use;
-    u_char                       *buf;        /* NULL: not read */
-    ngx_str_t                     value;
-} ngx_http_etcd_pem_value_t;
 
 
 /* The texts that a request has read. */
@@ -214,6 +208,10 @@ ngx_http_etcd_pem_read(ngx_http_request_t *r, ngx_http_etcd_pem_ctx_t *ctx,
     for (i = 0; i < NGX_HTTP_ETCD_PEM_TRIES; i++) {
         rc = ngx_http_etcd_pem_read_once(r, ctx, map);
 
+        if (rc == NGX_OK) {
+            return ngx_http_etcd_session_bind(r, &ctx->values);
+        }
+
         if (rc != NGX_AGAIN) {
             return rc;
         }
@@ -233,14 +231,16 @@ static ngx_int_t
 ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
     ngx_http_etcd_pem_ctx_t *ctx, ngx_etcd_value_map_conf_t *map)
 {
-    u_char                      key_buf[NGX_ETCD_PATTERN_PREFIX];
-    uint64_t                    version, first;
+    u_char                      buf[NGX_ETCD_PATTERN_PREFIX];
+    uint64_t                    first;
     ngx_int_t                   rc;
     ngx_str_t                   key;
     ngx_uint_t                  i, begun;
     ngx_etcd_set_variable_t    *sv;
+    ngx_etcd_value_map_read_t   read;
     ngx_http_etcd_pem_value_t  *value;
 
+    read.part = NGX_ETCD_VALUE_MAP_TEXT;
     first = 0;
     begun = 0;
 
@@ -253,25 +253,40 @@ ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
         }
 
         rc = ngx_etcd_set_variable_key(value->use, ngx_http_etcd_value_get, r,
-                                       key_buf, &key);
+                                       buf, &key);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
         }
 
+        value->key.len = 0;
+        value->modified = 0;
+
         if (rc == NGX_OK) {
-            rc = ngx_etcd_value_map_get(map, &key,
-                                        value->buf + NGX_HTTP_ETCD_PEM_HEAD,
-                                        &value->value, &version);
-            if (rc == NGX_AGAIN || (begun && version != first)) {
+            read.buf = value->buf + NGX_HTTP_ETCD_PEM_HEAD;
+
+            rc = ngx_etcd_value_map_get(map, &key, &read);
+
+            if (rc == NGX_AGAIN || (begun && read.version != first)) {
                 return NGX_AGAIN;
             }
 
-            first = version;
+            first = read.version;
             begun = 1;
+
+            value->key.len = key.len;
+            value->key.data = ngx_pstrdup(r->pool, &key);
+
+            if (value->key.data == NULL) {
+                return NGX_ERROR;
+            }
         }
 
-        if (rc != NGX_OK) {
+        if (rc == NGX_OK) {
+            value->value = read.value;
+            value->modified = read.modified;
+
+        } else {
             value->value.data = value->buf + NGX_HTTP_ETCD_PEM_HEAD;
             value->value.len = sv->otherwise.len;
 
