@@ -224,7 +224,7 @@ reads('#said', "api: add /services/api/$evil", 'and is read out');
 $etcd->put('/services/api/bad', "a $evil");
 reads('#invalid td:nth-child(3)', '/services/api/bad', 'a value is invalid');
 like(text('#invalid td:nth-child(4)'), qr/\Q<script>\E/, 'for a reason');
-$etcd->put('/flags/rate', "$evil\n");
+$etcd->put('/flags/rate', "\n$evil");
 reads('#invalid td.main', '$rate|api', 'so is a variable\'s');
 $etcd->put('/flags/rate', $evil);
 reads('#variables td:nth-child(3)', $evil, 'a variable has a value');

@@ -184,6 +184,19 @@ all_say('/', 'none||other|theirs|off', 'deleted');
 $etcd->txn([put => '/flags/bare', 'b'], [put => '/flags/flag', 'on']);
 all_say('/', 'on|b|on|theirs|on', 'two at once');
 
+for my $value ("\xef\xbb\xbfon", "on\n", "on\r\n", "\xef\xbb\xbfon\r\n") {
+    $etcd->put('/flags/bare', 'other');
+    all_say('/', 'on|other|on|theirs|on', 'another value');
+    $etcd->put('/flags/bare', $value);
+    all_say('/', 'on|on|on|theirs|on',
+            'a byte order mark and a last line feed are no part of it');
+}
+
+$etcd->put('/flags/bare', "\n");
+all_say('/', 'on||on|theirs|on', 'nothing but a line feed');
+$etcd->put('/flags/bare', 'b');
+all_say('/', 'on|b|on|theirs|on', 'the former value');
+
 is_deeply([map { $_->{upstream} . ' ' . $_->{change} }
            grep { $_->{key} eq '/flags/flag' && $_->{upstream} eq '$flag' }
            @{ $nginx->status->{events} }],
@@ -234,7 +247,7 @@ $etcd->put('/flags/flag', $long);
 all_say('/', "$long|b|$long|theirs|off", '4096 bytes are allowed');
 ok(!exists variable('flag')->{reason}, 'the reason is gone');
 
-my $bad = $etcd->put('/flags/rate', "1\n");
+my $bad = $etcd->put('/flags/rate', "1\n2\n");
 says('rate', 'invalid', 'null', 'without a good one before');
 is($nginx->count_log(qr/revision $bad is invalid: .* its default is used/),
    1, 'it is the default');
@@ -337,7 +350,7 @@ sub state_has {
 
 $etcd->put('/flags/bare', "\xff");
 wait_for { state_has(qr{"key":"/flags/bare".*"base64":"/w=="}) } 10, 'saved';
-$etcd->put('/flags/flag', "refused\n");
+$etcd->put('/flags/flag', "refused\nhere");
 says('flag', 'invalid', 'less', 'refused before the end');
 
 $nginx->quit();

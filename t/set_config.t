@@ -84,6 +84,12 @@ for (['', 'invalid number of arguments in "etcd_set" directive'],
       'parameter "default_file=/nonexistent" cannot be opened'],
      ['$v /k/$host type=pem default_file=nginx.conf',
       'parameter "default_file=nginx.conf" is invalid'],
+     ['$v /k/$host max_key_bits=2048',
+      'parameter "max_key_bits=2048" needs "type=pem" before it'],
+     ['$v /k type=pem', 'parameter "type=pem" needs a key with variables'],
+     (map { ["\$v /k/\$host type=pem max_key_bits=$_",
+             "parameter \"max_key_bits=$_\" is invalid, it must be a number "
+             . 'from 1024 to 16384'] } qw(1023 16385 x)),
      ['$args /k', 'variable "$args" is already defined'],
      ['$uri /k', 'the duplicate "uri" variable'])
 {

@@ -174,6 +174,23 @@ for my $case (['', 'none'], ['..', 'none'], ['.', 'none'], ['%2f', 'percent'],
     is((split(/\|/, get("/?host=$segment")))[0], $wanted, "segment: $shown");
 }
 
+# what is no part of a value
+
+for my $value ("\xef\xbb\xbfb2", "b2\n", "b2\r\n", "\xef\xbb\xbfb2\r\n") {
+    $etcd->put('/routes/a', 'b1');
+    says('/?host=a', 'b1||t1|first', 'another value');
+    $etcd->put('/routes/a', $value);
+    says('/?host=a', 'b2||t1|other', 'a byte order mark, a last line feed');
+}
+
+$etcd->put("/routes/$port", "\xef\xbb\xbfb3\n");
+becomes {
+    Http::read_all(IO::Socket::INET->new("127.0.0.1:$port"))
+} "b3\n", 'in stream, too';
+
+$etcd->put('/routes/a', 'b1');
+says('/?host=a', 'b1||t1|first', 'the first value');
+
 # values that are refused
 
 for my $case (["one\ntwo", 'LF at byte 4'], ["a\0b", 'NUL at byte 2'],
@@ -310,11 +327,56 @@ for my $bad ('{"stable":', '[1]', '{"stable":-1}', '{"stable":1.5}', '{}',
     says('/split?host=a&client=1', 'canary', 'good again');
 }
 
-cmp_ok($nginx->count_log(qr/"\$split" of "etcd_set" in .* has no value/), '<=',
-       2, 'each worker reports it once');
+my $wrong = $etcd->put('/canary/a', '{"stable":"1"}');
+
+wait_for { $nginx->count_log(qr/revision $wrong is no list/) } 10, 'a report';
+is($nginx->count_log(qr/"\$split": key .* at revision $wrong is no list .*: /
+                     . 'a weight is not a number'),
+   1, 'the agent reports it once');
+
+# Many names: shares are read when the value changes, and not by each request.
+# The last name has its share, though the sum of the weights is large.
+
+my $many = '{' . join(',', map { sprintf('"n%04d":1000000', $_) } 1 .. 200)
+    . ",\"last\":1000000}\r\n";
+
+for (['/canary/many', '/split?host=many'], ['/weights', '/fixed?host=many']) {
+    my ($key, $path) = @$_;
+
+    $etcd->put($key, $many);
+    becomes { get("$path&client=1") =~ /^(n\d{4}|last)$/ ? 'a name' : 'none' }
+        'a name', "$key has many names";
+
+    my %seen = map { $_ => 1 } map { get("$path&client=$_") } 1 .. 3000;
+
+    ok($seen{last}, "$key: the last name has its share");
+    cmp_ok(scalar(keys %seen), '>', 190, "$key: and so have the others");
+}
+
+ok($nginx->reload($config =~ s/state_path.*;/$& zone 5m;/r),
+   'reload with another zone');
+like(get('/split?host=many&client=1'), qr/^(n\d{4}|last)$/,
+     'shares are there at once');
+
+ok($nginx->reload($config =~ s/(\$split .*) split=\$arg_client/$1/r),
+   'reload without split=');
+says('/split?host=many&client=1', $many =~ s/\r\n//r, 'the value is a text');
+ok($nginx->reload($config), 'reload with split=');
+becomes { get('/split?host=many&client=1') =~ /^(n\d{4}|last)$/ ? 1 : 0 } 1,
+    'it has shares again';
 
 $etcd->put('/weights', '{"canary":1}');
 says('/fixed?client=1', 'canary', 'a key without variables');
+
+for my $bad ('{"a":1', '{"a":1.5}') {
+    $etcd->put('/weights', $bad);
+    says('/fixed?client=1', 'stable', "the default: $bad");
+    $etcd->put('/weights', '{"canary":1}');
+    says('/fixed?client=1', 'canary', 'good again');
+}
+
+cmp_ok($nginx->count_log(qr/"\$fixed" of "etcd_set" in .* has no value/), '<=',
+       8, 'each worker reports it once');
 
 # the example
 

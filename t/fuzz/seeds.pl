@@ -18,7 +18,8 @@ my ($target, $dir) = @ARGV;
 my $count = 0;
 
 my %seeds = (decode => \&decode, json => \&json, grpc => \&grpc,
-             status => \&status, pattern => \&pattern, http => \&http);
+             status => \&status, pattern => \&pattern, http => \&http,
+             pem => \&pem);
 
 $seeds{$target // ''} && defined $dir or die "usage: seeds.pl TARGET DIR\n";
 write_seed($_) for $seeds{$target}->();
@@ -107,6 +108,22 @@ sub http {
     );
 
     return map { my $answer = $_; map { chr($_) . $answer } 1, 7 } @answers;
+}
+
+
+# keys of each kind with their certificates
+
+sub pem {
+    my @kinds = (['rsa:1024'], ['ed25519'],
+                 map { ['ec', '-pkeyopt', "ec_paramgen_curve:$_"] } qw(P-256
+                                                                  P-521));
+
+    return map {
+        my $pem = `openssl req -x509 -nodes -subj /CN=a -newkey @$_ \
+                       -keyout - 2> /dev/null`;
+
+        ($pem, $pem =~ /(.*END PRIVATE KEY-----\n)/s)
+    } @kinds;
 }
 
 

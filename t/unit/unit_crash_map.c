@@ -199,16 +199,17 @@ ngx_etcd_crash_map_values_kept(void)
 static void
 ngx_etcd_crash_map_look_value(ngx_etcd_crash_map_state_t *state, ngx_uint_t n)
 {
-    u_char                    buf[NGX_ETCD_CRASH_MAP_VALUE];
-    uint64_t                  version;
-    ngx_int_t                 rc;
-    ngx_uint_t                i;
-    ngx_str_t                 value;
-    ngx_etcd_value_node_t    *node;
+    u_char                      buf[NGX_ETCD_CRASH_MAP_VALUE];
+    ngx_int_t                   rc;
+    ngx_uint_t                  i;
+    ngx_etcd_value_node_t      *node;
+    ngx_etcd_value_map_read_t   read;
+
+    read.part = NGX_ETCD_VALUE_MAP_TEXT;
+    read.buf = buf;
 
     rc = ngx_etcd_value_map_get(&ngx_etcd_crash_map_values,
-                                &ngx_etcd_crash_map_names[n], buf, &value,
-                                &version);
+                                &ngx_etcd_crash_map_names[n], &read);
     if (rc == NGX_AGAIN) {
         ngx_etcd_crash_fault("a value cannot be read");
     }
@@ -216,11 +217,11 @@ ngx_etcd_crash_map_look_value(ngx_etcd_crash_map_state_t *state, ngx_uint_t n)
     if (rc == NGX_OK) {
         state->values[n] = buf[0] - '0';
 
-        if (value.len != 1 + state->values[n] * NGX_ETCD_CRASH_MAP_LETTERS) {
+        if (read.value.len != 1 + state->values[n] * NGX_ETCD_CRASH_MAP_LETTERS) {
             ngx_etcd_crash_fault("a value has another length");
         }
 
-        for (i = 1; i < value.len; i++) {
+        for (i = 1; i < read.value.len; i++) {
             if (buf[i] != 'a' + state->values[n]) {
                 ngx_etcd_crash_fault("a value is torn");
             }
