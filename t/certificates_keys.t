@@ -240,7 +240,7 @@ serves('a.test', $good, 'a good one');
 
 my $agent = $nginx->status->{agent}{pid};
 
-# what is used
+# keys that are used
 
 for my $case (['RSA', rsa(2048)], ['P-384', ec('P-384')],
               ['P-521', ec('P-521')], ['Ed25519', '-algorithm', 'ed25519'],
@@ -268,7 +268,7 @@ for my $case (['RSA', rsa(2048)], ['P-384', ec('P-384')],
     }
 }
 
-# what is not
+# keys that are refused
 
 openssl('ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-param_enc',
         'explicit', '-out', "$dir/explicit");
@@ -373,7 +373,7 @@ becomes { $nginx->status->{variables}{'$small'}{invalid} } 0, 'it is used now';
 $etcd->put('/certs/b.test/crt', $good->[0] x 10);
 serves('b.test', $good, 'ten certificates');
 
-# what stands between the blocks is in no log
+# lines between the blocks are in no log
 
 my $line = "\n2026/11/27 00:00:00 [emerg] 1#1: forged\e[31m \xff\n";
 

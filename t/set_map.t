@@ -174,7 +174,7 @@ for my $case (['', 'none'], ['..', 'none'], ['.', 'none'], ['%2f', 'percent'],
     is((split(/\|/, get("/?host=$segment")))[0], $wanted, "segment: $shown");
 }
 
-# what is no part of a value
+# bytes that are no part of a value
 
 for my $value ("\xef\xbb\xbfb2", "b2\n", "b2\r\n", "\xef\xbb\xbfb2\r\n") {
     $etcd->put('/routes/a', 'b1');

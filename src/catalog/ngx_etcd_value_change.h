@@ -25,8 +25,7 @@ typedef enum {
 typedef struct {
     ngx_etcd_value_op_e              op;
     uint64_t                         revision;
-    uint64_t                         source;       /* what the value was made
-                                                      of: see
+    uint64_t                         source;       /* see
                                                       ngx_etcd_value_conf.h */
     ngx_str_t                        key;          /* without the literal
                                                       part */

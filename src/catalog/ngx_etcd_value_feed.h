@@ -52,7 +52,7 @@ typedef struct {
     ngx_uint_t                   n;
     ngx_uint_t                   size;         /* of the array */
     ngx_uint_t                   ready;        /* of complete revisions */
-    ngx_uint_t                   checked;      /* whose values are checked */
+    ngx_uint_t                   checked;      /* values */
     ngx_uint_t                   next;
     int64_t                      revision;     /* the last complete one */
     ngx_uint_t                   chain;        /* to be swept */

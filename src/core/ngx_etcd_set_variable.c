@@ -292,7 +292,8 @@ ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_ERROR;
     }
 
-    return ngx_etcd_default_file_read(cf, sv);
+    return ngx_etcd_default_file_read(cf, &sv->default_file, sv->max_bits,
+                                      &sv->otherwise);
 }
 
 

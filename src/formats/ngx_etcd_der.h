@@ -36,10 +36,10 @@ ngx_int_t ngx_etcd_der_read(ngx_str_t *text, u_char tag, ngx_str_t *content);
 ngx_int_t ngx_etcd_der_optional(ngx_str_t *text, u_char tag,
     ngx_str_t *content);
 
-/* The same of an integer that is not negative; without leading zeros. */
+/* Cuts off an integer that is not negative; drops its leading zero. */
 ngx_int_t ngx_etcd_der_integer(ngx_str_t *text, ngx_str_t *content);
 
-/* The same of a bit string of whole bytes. */
+/* Cuts off a bit string of whole bytes. */
 ngx_int_t ngx_etcd_der_bytes(ngx_str_t *text, ngx_str_t *content);
 
 /* The number of bits of such an integer. */

@@ -27,7 +27,7 @@
 typedef struct {
     ngx_str_t                    text;       /* or the name of a variable */
     ngx_uint_t                   variable;
-    ngx_uint_t                   lower;      /* its values are host names */
+    ngx_uint_t                   lower;      /* of a name of a host */
 } ngx_etcd_pattern_segment_t;
 
 

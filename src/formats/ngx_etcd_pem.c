@@ -31,7 +31,7 @@
 
 typedef enum {
     NGX_ETCD_PEM_CERTIFICATE = 0,
-    NGX_ETCD_PEM_PRIVATE_KEY,                /* that can be used */
+    NGX_ETCD_PEM_PRIVATE_KEY,                /* in a known format */
     NGX_ETCD_PEM_OTHER_KEY
 } ngx_etcd_pem_kind_e;
 

@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Which keys a certificate or a private key in DER has, before any library
- * decodes it: OpenSSL computes with the numbers of some keys while it reads
- * them, and a worker that has a huge key hangs in each handshake.
+ * Finds out which key a certificate or a private key in DER has, before any
+ * library decodes it: OpenSSL computes with the numbers of some keys while it
+ * reads them, and a worker that has a huge key hangs in each handshake.
  *
  * A key is of RSA (also of RSASSA-PSS), of one of the curves P-256, P-384 and
  * P-521, which is named, or of Ed25519 or Ed448.
@@ -29,7 +29,7 @@ typedef enum {
 /* NULL, or why the certificate is refused; an RSA key has at most max_bits. */
 char *ngx_etcd_x509_certificate(ngx_str_t *der, ngx_uint_t max_bits);
 
-/* The same of a private key. */
+/* NULL, or why the private key is refused. */
 char *ngx_etcd_x509_private_key(ngx_str_t *der,
     ngx_etcd_x509_encoding_e encoding, ngx_uint_t max_bits);
 

@@ -22,15 +22,6 @@
 #include <ngx_http_etcd_value.h>
 
 
-typedef struct {
-    ngx_etcd_set_variable_use_t  *use;
-    u_char                       *buf;        /* NULL: not read */
-    ngx_str_t                     value;
-    ngx_str_t                     key;        /* in the map; empty: none */
-    uint64_t                      modified;   /* 0: the key has no value */
-} ngx_http_etcd_pem_value_t;
-
-
 ngx_int_t ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
     ngx_etcd_set_variable_use_t *use, ngx_http_variable_value_t *v);
 

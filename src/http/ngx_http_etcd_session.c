@@ -9,7 +9,6 @@
 #include <ngx_http.h>
 #include <ngx_etcd_str.h>
 #include <ngx_http_etcd.h>
-#include <ngx_http_etcd_pem.h>
 #include <ngx_http_etcd_session.h>
 
 

@@ -17,6 +17,18 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_http_etcd.h>
+
+
+/* A certificate or key that a handshake has read. */
+
+typedef struct {
+    ngx_etcd_set_variable_use_t  *use;
+    u_char                       *buf;        /* NULL: not read */
+    ngx_str_t                     value;
+    ngx_str_t                     key;        /* in the map; empty: none */
+    uint64_t                      modified;   /* 0: the key has no value */
+} ngx_http_etcd_pem_value_t;
 
 
 /*

@@ -217,7 +217,9 @@ ngx_etcd_crash_map_look_value(ngx_etcd_crash_map_state_t *state, ngx_uint_t n)
     if (rc == NGX_OK) {
         state->values[n] = buf[0] - '0';
 
-        if (read.value.len != 1 + state->values[n] * NGX_ETCD_CRASH_MAP_LETTERS) {
+        if (read.value.len
+            != 1 + state->values[n] * NGX_ETCD_CRASH_MAP_LETTERS)
+        {
             ngx_etcd_crash_fault("a value has another length");
         }
 

@@ -9,17 +9,18 @@
 #include <ngx_etcd_default_file.h>
 #include <ngx_etcd_pem.h>
 #include <ngx_etcd_secret.h>
+#include <ngx_etcd_value.h>
+#include <ngx_etcd_value_map.h>
 
 
 /* Returns what is wrong with the file, or NULL. */
 
 static char *
-ngx_etcd_default_file_content(ngx_fd_t fd, ngx_etcd_set_variable_t *sv,
-    ngx_pool_t *pool)
+ngx_etcd_default_file_content(ngx_fd_t fd, ngx_uint_t max_bits,
+    ngx_str_t *content, ngx_pool_t *pool)
 {
     off_t            size;
     u_char          *scratch;
-    ngx_str_t       *content;
     ngx_file_info_t  fi;
 
     if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR || !ngx_is_file(&fi)) {
@@ -32,7 +33,6 @@ ngx_etcd_default_file_content(ngx_fd_t fd, ngx_etcd_set_variable_t *sv,
         return "it is larger than 64k";
     }
 
-    content = &sv->otherwise;
     content->data = ngx_etcd_secret_palloc(pool, NGX_ETCD_PEM_ROOM(size));
     scratch = ngx_etcd_secret_palloc(pool, ngx_max(size, 1));
 
@@ -47,22 +47,23 @@ ngx_etcd_default_file_content(ngx_fd_t fd, ngx_etcd_set_variable_t *sv,
     content->len = size;
     ngx_etcd_value_trim(content);
 
-    return ngx_etcd_pem_blocks(content, sv->max_bits, scratch);
+    return ngx_etcd_pem_blocks(content, max_bits, scratch);
 }
 
 
 ngx_int_t
-ngx_etcd_default_file_read(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+ngx_etcd_default_file_read(ngx_conf_t *cf, ngx_str_t *name,
+    ngx_uint_t max_bits, ngx_str_t *content)
 {
     char       *err;
     ngx_fd_t    fd;
     ngx_str_t   path;
 
-    if (sv->default_file.len == 0) {
+    if (name->len == 0) {
         return NGX_OK;
     }
 
-    path = sv->default_file;
+    path = *name;
 
     if (ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK) {
         return NGX_ERROR;
@@ -75,11 +76,11 @@ ngx_etcd_default_file_read(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
                            "parameter \"default_file=%V\" cannot be opened: "
                            ngx_open_file_n " \"%V\" failed",
-                           &sv->default_file, &path);
+                           name, &path);
         return NGX_ERROR;
     }
 
-    err = ngx_etcd_default_file_content(fd, sv, cf->pool);
+    err = ngx_etcd_default_file_content(fd, max_bits, content, cf->pool);
 
     (void) ngx_close_file(fd);
 
@@ -89,7 +90,7 @@ ngx_etcd_default_file_read(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "parameter \"default_file=%V\" is invalid: \"%V\": %s",
-                       &sv->default_file, &path, err);
+                       name, &path, err);
 
     return NGX_ERROR;
 }

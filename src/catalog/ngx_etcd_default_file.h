@@ -13,12 +13,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_set_variable.h>
 
 
-/* Reads the file, if there is one, into sv->otherwise.  NGX_ERROR: logged. */
-ngx_int_t ngx_etcd_default_file_read(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv);
+/*
+ * Reads the file, unless the name is empty, and sets the content to its blocks
+ * (ngx_etcd_pem.h).  NGX_ERROR: logged.
+ */
+ngx_int_t ngx_etcd_default_file_read(ngx_conf_t *cf, ngx_str_t *name,
+    ngx_uint_t max_bits, ngx_str_t *content);
 
 
 #endif /* _NGX_ETCD_DEFAULT_FILE_H_INCLUDED_ */
