@@ -766,11 +766,11 @@ ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent, ngx_msec_t ttl)
 
     ngx_etcd_lease_patience_proved(&lease->leases->patience, sent);
 
-    lease->ttl = ttl;
-    lease->deadline = ngx_etcd_lease_deadline(sent, ttl);
+    lease->ttl = ngx_min(lease->ttl, ttl);
+    lease->deadline = ngx_etcd_lease_deadline(sent, lease->ttl);
 
     if (lease->nsent == 0) {
-        lease->renewal = sent + ttl / 3;
+        lease->renewal = sent + lease->ttl / 3;
     }
 
     lease->renewed(lease);

@@ -9,6 +9,11 @@
  * counts was sent, plus the TTL, less a margin.  etcd counts from a later time,
  * so no other client can get the lease's keys before the deadline.
  *
+ * The TTL is the requested one, or that of the answer if it is shorter.  A
+ * longer one is not certain: each member raises a TTL to one and a half of its
+ * own election timeout, and the member that is raft leader when the lease ends
+ * may have a shorter timeout than the one that has granted or renewed it.
+ *
  * An answer alone does not make a renewal count: up to etcd 3.4.30 and 3.5.12 a
  * raft leader whose disk stands still answers although it was deposed, and the
  * next leader has expired the lease (etcd issue 15247).  So a key, the witness,
@@ -62,7 +67,14 @@
 #define NGX_ETCD_LEASE_MIN_TTL     2        /* seconds; minimum of etcd */
 #define NGX_ETCD_LEASE_MAX_TTL     86400    /* seconds */
 
-#define NGX_ETCD_LEASE_MAX_MARGIN  1000     /* ms; a tenth of the TTL if less */
+/*
+ * The margin is a tenth of the TTL up to _MARGIN ms, for the time between a
+ * look at the clock and what follows, and at least one part in _DRIFT, for the
+ * clocks: kernels let NTP slew them by up to 500 ppm, each in its direction.
+ */
+
+#define NGX_ETCD_LEASE_MARGIN  1000         /* ms */
+#define NGX_ETCD_LEASE_DRIFT   100
 
 #define NGX_ETCD_LEASE_IN_FLIGHT   4        /* unanswered requests of a lease */
 
@@ -77,7 +89,8 @@ struct ngx_etcd_lease_s {
     /* set by the caller, the rest zeroed */
 
     int64_t                      id;
-    ngx_msec_t                   ttl;          /* ms, as granted */
+    ngx_msec_t                   ttl;          /* ms, as requested, or less if
+                                                  etcd has answered less */
     uint64_t                     deadline;     /* ngx_etcd_clock() */
 
     /*
@@ -181,7 +194,9 @@ void ngx_etcd_lease_forget(ngx_etcd_lease_t *lease);
 
 /* Returns the deadline of a lease requested at "sent", with a TTL in ms. */
 #define ngx_etcd_lease_deadline(sent, ttl)                                    \
-    ((sent) + (ttl) - ngx_min((ttl) / 10, NGX_ETCD_LEASE_MAX_MARGIN))
+    ((sent) + (ttl)                                                           \
+     - ngx_max(ngx_min((ttl) / 10, NGX_ETCD_LEASE_MARGIN),                    \
+               (ttl) / NGX_ETCD_LEASE_DRIFT))
 
 
 #endif /* _NGX_ETCD_LEASE_H_INCLUDED_ */

@@ -330,10 +330,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
                && unary->unknown && !unary->full)
     {
 
-        /*
-         * The lease already exists: etcd has processed an earlier attempt.  The
-         * granted TTL is not less than the requested one.
-         */
+        /* the lease already exists: etcd has processed an earlier attempt */
 
         ttl = session->ttl;
         sent = unary->first;
@@ -350,8 +347,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    session->lease.ttl = (ngx_msec_t) ngx_min(ttl, NGX_ETCD_LEASE_MAX_TTL)
-                         * 1000;
+    session->lease.ttl = (ngx_msec_t) ngx_min(ttl, session->ttl) * 1000;
     session->lease.deadline = ngx_etcd_lease_deadline(sent,
                                                       session->lease.ttl);
 

@@ -7,7 +7,8 @@ package Cluster;
 #     $cluster->any->put(...);
 #     $cluster->ask('put', ...);        # of whoever leads, again if it failed
 #
-# places => [$net->places] puts each of them into a namespace, see Netns.
+# places => [$net->places] puts each of them into a namespace, see Netns;
+# each => [[...], ...]: the args of each, see Etcd.
 
 use strict;
 use warnings;
@@ -23,8 +24,10 @@ sub new {
 
     my $name = 'cluster' . ++$count;
     my $places = delete $options{places} // [];
+    my $each = delete $options{each} // [];
     my @members = map {
-        Etcd->new(%options, name => "$name-$_", place => $places->[$_ - 1])
+        Etcd->new(args => $each->[$_ - 1], %options, name => "$name-$_",
+                  place => $places->[$_ - 1])
     } 1 .. $size;
 
     return bless { members => \@members }, $class;

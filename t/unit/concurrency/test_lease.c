@@ -397,7 +397,7 @@ test_kept_start(ngx_pool_t *pool, ngx_uint_t endpoints)
 /* Answers the renewal of the lease; the read that follows is not answered. */
 
 static ngx_etcd_grpc_stream_t *
-test_kept_answer(void)
+test_kept_answer_ttl(int64_t ttl)
 {
     ngx_etcd_grpc_stream_t        *call;
     Etcd__LeaseKeepAliveResponse   response;
@@ -410,11 +410,18 @@ test_kept_answer(void)
 
     etcd__lease_keep_alive_response__init(&response);
     response.id = 7;
-    response.ttl = 6;
+    response.ttl = ttl;
 
     test_etcd_message(call, &response.base);
 
     return test_etcd_range(0);
+}
+
+
+static ngx_etcd_grpc_stream_t *
+test_kept_answer(void)
+{
+    return test_kept_answer_ttl(6);
 }
 
 
@@ -579,6 +586,73 @@ test_lease_late(ngx_pool_t *pool)
 }
 
 
+/*
+ * A renewal counts for as long as was requested, or for less: the next raft
+ * leader may keep the lease for less than the one that has renewed it.
+ */
+
+static void
+test_lease_ttl(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    uint64_t                 sent;
+    ngx_etcd_lease_t        *lease;
+    ngx_etcd_grpc_stream_t  *read;
+
+    static struct {
+        int64_t      answered;
+        ngx_msec_t   ttl;
+    } cases[] = {
+        { 6, 6000 }, { 15, 6000 }, { 7, 6000 }, { INT64_MAX, 6000 },
+        { 4, 4000 }, { 15, 4000 }
+    };
+
+    lease = test_kept_start(pool, 1);
+    tap_expect(lease != NULL);
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        test_loop_pass((ngx_msec_t) (lease->renewal - ngx_etcd_clock()) + 1);
+        tap_expect(lease->nsent == 1);
+
+        sent = lease->sent[0];
+
+        read = test_kept_answer_ttl(cases[i].answered);
+        tap_expect(read != NULL && !test_alloc_failed());
+
+        test_etcd_keys(read, 'k', 0, 0, 1);
+        tap_check(test_kept.renewed == i + 1);
+        tap_check(lease->ttl == cases[i].ttl);
+        tap_check(lease->deadline
+                  == ngx_etcd_lease_deadline(sent, cases[i].ttl));
+        tap_check(lease->renewal == sent + cases[i].ttl / 3);
+    }
+}
+
+
+/* Two clocks may drift apart by a thousandth of any TTL. */
+
+static void
+test_lease_margin(ngx_pool_t *pool)
+{
+    ngx_uint_t  i;
+
+    static struct {
+        ngx_msec_t   ttl;
+        ngx_msec_t   margin;
+    } cases[] = {
+        { 2000, 200 }, { 5000, 500 }, { 10000, 1000 }, { 99999, 1000 },
+        { 100000, 1000 }, { 101000, 1010 }, { 900000, 9000 },
+        { NGX_ETCD_LEASE_MAX_TTL * 1000, 864000 }
+    };
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tap_check(ngx_etcd_lease_deadline(1, cases[i].ttl)
+                  == 1 + cases[i].ttl - cases[i].margin);
+        tap_check(cases[i].margin >= cases[i].ttl / 1000 * 2);
+    }
+}
+
+
 ngx_etcd_tap_test_t  test_lease[] = {
     { "lease: one renewal is refused", test_lease_one },
     { "lease: all renewals are refused", test_lease_all },
@@ -589,5 +663,7 @@ ngx_etcd_tap_test_t  test_lease[] = {
     { "lease: too late to be slow", test_lease_short },
     { "lease: etcd is slow no more", test_lease_prompt },
     { "lease: granted slowly", test_lease_late },
+    { "lease: another TTL than the requested one", test_lease_ttl },
+    { "lease: margins", test_lease_margin },
     { NULL, NULL }
 };

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_session.h>
 #include "client/test_etcd.h"
 
@@ -220,6 +221,56 @@ test_session_exists(ngx_pool_t *pool)
 }
 
 
+static void
+test_session_grants(ngx_pool_t *pool, int64_t granted, ngx_msec_t ttl)
+{
+    uint64_t                   now;
+    ngx_etcd_session_t        *session;
+    ngx_etcd_grpc_stream_t    *call;
+    Etcd__LeaseGrantResponse   response;
+
+    call = test_session_begin(pool);
+    tap_expect(call != NULL);
+
+    session = &test_sessions.session;
+
+    etcd__lease_grant_response__init(&response);
+
+    response.id = session->lease.id;
+    response.ttl = granted;
+
+    now = ngx_etcd_clock();
+    test_etcd_answer(call, &response.base);
+
+    tap_expect(session->state == NGX_ETCD_SESSION_HELD);
+    tap_check(session->lease.ttl == ttl);
+    tap_check(session->lease.deadline <= ngx_etcd_lease_deadline(now, ttl));
+}
+
+
+/* No lease counts for longer than was requested. */
+
+static void
+test_session_longer(ngx_pool_t *pool)
+{
+    test_session_grants(pool, 15, 10000);
+}
+
+
+static void
+test_session_endless(ngx_pool_t *pool)
+{
+    test_session_grants(pool, INT64_MAX, 10000);
+}
+
+
+static void
+test_session_shorter(ngx_pool_t *pool)
+{
+    test_session_grants(pool, 4, 4000);
+}
+
+
 /*
  * Revocations that get no answer: four attempts in each request_timeout of 5 s,
  * no copies, and 2.5 s of pause on average, a quarter of the TTL.
@@ -275,6 +326,9 @@ ngx_etcd_tap_test_t  test_session[] = {
     { "session: a full etcd", test_session_full },
     { "session: a lease of a full etcd", test_session_doubt },
     { "session: a lease that exists", test_session_exists },
+    { "session: more than the requested TTL", test_session_longer },
+    { "session: the longest TTL", test_session_endless },
+    { "session: less than the requested TTL", test_session_shorter },
     { "session: revocations without an answer", test_session_silence },
     { NULL, NULL }
 };
