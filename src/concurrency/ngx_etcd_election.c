@@ -358,8 +358,11 @@ ngx_etcd_election_advance(ngx_etcd_election_t *election)
         ngx_etcd_election_look(election);
     }
 
+    /* each renewal that counts has read the key, if nothing else may be read */
+
     if (session->state == NGX_ETCD_SESSION_HELD
-        && ngx_etcd_watch_active(&election->mirror.watch))
+        && (ngx_etcd_watch_active(&election->mirror.watch)
+            || election->mirror.refused))
     {
         election->proved = session->lease.deadline;
     }

@@ -10,8 +10,9 @@
  * The client leads while all of these conditions hold: its key is the first
  * candidate in an observed state, existed in a later linearizable read, and has
  * not been seen deleted; the deadline of its lease has not passed; and the
- * deadline of the last renewal made while the prefix was watched has not
- * passed.  A renewal counts only after the key was read again.
+ * deadline of the last renewal made while the prefix was watched, or could not
+ * be read for lack of rights, has not passed.  A renewal counts only after the
+ * key was read again: no later candidate comes before a key that exists.
  */
 
 

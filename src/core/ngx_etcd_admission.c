@@ -70,7 +70,7 @@ ngx_etcd_admission_find(ngx_pool_t *pool, void *owner,
 ngx_uint_t
 ngx_etcd_admission_valid(ngx_etcd_admission_t *admission, ngx_log_t *log)
 {
-    if (ngx_etcd_campaign_term(admission->campaign) == admission->term) {
+    if (ngx_etcd_campaign_term(admission->campaign, NULL) == admission->term) {
         return 1;
     }
 

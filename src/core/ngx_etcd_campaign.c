@@ -15,6 +15,8 @@ static ngx_etcd_campaign_t *ngx_etcd_campaign_find_in(
     ngx_etcd_main_conf_t *emcf, ngx_str_t *name);
 static ngx_int_t ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
+static void ngx_etcd_campaign_own_view(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_election_slot_view_t *view, int64_t term);
 
 
 ngx_etcd_campaign_t *
@@ -149,79 +151,106 @@ ngx_etcd_campaign_find(ngx_str_t *name)
 }
 
 
-ngx_uint_t
-ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign)
-{
-    uint64_t  until;
-
-    until = ngx_etcd_election_slot_until(campaign->slot, campaign->id);
-
-    /* load "until" before the clock: the process may be stopped in between */
-
-    return until != 0 && ngx_etcd_clock() < until;
-}
-
-
 /*
- * If the term is the same before and after the clock was read, the instance
- * leads in that term.
+ * The owner writes the key's create revision before "until", and ends the
+ * former term before either: if the revision is the same before and after
+ * "until" was read, both belong together.
  */
 
 int64_t
-ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign)
+ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign, uint64_t *until)
 {
-    int64_t  term;
+    int64_t                    term;
+    uint64_t                   end;
+    ngx_etcd_election_slot_t  *slot;
 
-    term = ngx_etcd_election_slot_term(campaign->slot, campaign->id);
+    slot = campaign->slot;
 
-    if (!ngx_etcd_campaign_leads(campaign)) {
+    term = ngx_etcd_election_slot_created(slot);
+    end = ngx_etcd_election_slot_until(slot, campaign->id);
+
+    /* load "until" before the clock: the process may be stopped in between */
+
+    if (end == 0 || end <= ngx_etcd_clock()
+        || ngx_etcd_election_slot_created(slot) != term)
+    {
         return 0;
     }
 
-    return (term == ngx_etcd_election_slot_term(campaign->slot, campaign->id))
-           ? term : 0;
-}
-
-
-int64_t
-ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_election_slot_view_t *view)
-{
-    uint64_t  until, now;
-
-    until = ngx_etcd_election_slot_until(campaign->slot, campaign->id);
-    now = ngx_etcd_clock();
-
-    if (until <= now) {
-        ngx_etcd_election_slot_ask(campaign->slot, now);
-        until = view->expires;
+    if (until != NULL) {
+        *until = end;
     }
 
-    return (now < until) ? (int64_t) (until - now) : -1;
+    return term;
 }
 
 
 ngx_int_t
 ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_election_slot_view_t *view)
+    ngx_etcd_election_slot_view_t *view, ngx_uint_t *own)
 {
-    int64_t  age;
+    int64_t    age, term;
+    uint64_t   until;
+    ngx_int_t  rc;
 
-    /* first: the view is then as new as the proof, or newer */
+    term = ngx_etcd_campaign_term(campaign, &until);
+
+    /* before the view: it is then as new as the proof, or newer */
 
     age = ngx_etcd_zone_since(&campaign->slot->verified);
 
-    if (ngx_etcd_election_slot_view(campaign->slot, campaign->id,
-                                    view) != NGX_OK
-        || view->created == 0)
-    {
-        return NGX_DECLINED;
-    }
+    rc = ngx_etcd_election_slot_view(campaign->slot, campaign->id, view);
 
-    if (ngx_etcd_campaign_leads(campaign)) {
+    *own = (term != 0);
+
+    if (*own) {
+        if (rc != NGX_OK || view->created != term) {
+            ngx_etcd_campaign_own_view(campaign, view, term);
+        }
+
+        view->expires = until;
+
         return NGX_OK;
     }
 
-    return (age >= 0 && age <= (int64_t) campaign->ttl * 1000)
+    return (rc == NGX_OK && view->created != 0
+            && age >= 0 && age <= (int64_t) campaign->ttl * 1000)
            ? NGX_OK : NGX_DECLINED;
+}
+
+
+/* The candidates cannot be read: the leader is known all the same. */
+
+static void
+ngx_etcd_campaign_own_view(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_election_slot_view_t *view, int64_t term)
+{
+    int64_t  lease;
+
+    lease = __atomic_load_n(&campaign->slot->hold.lease, __ATOMIC_RELAXED);
+
+    view->created = term;
+    view->key_len = ngx_snprintf(view->key, NGX_ETCD_ELECTION_SLOT_MAX_KEY,
+                                 "%V/%xL", &campaign->key, lease)
+                    - view->key;
+    view->value_len = ngx_min(campaign->value.len,
+                              NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
+
+    ngx_memcpy(view->value, campaign->value.data, view->value_len);
+}
+
+
+int64_t
+ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_election_slot_view_t *view, ngx_uint_t own)
+{
+    uint64_t  now;
+
+    now = ngx_etcd_clock();
+
+    if (!own) {
+        ngx_etcd_election_slot_ask(campaign->slot, now);
+    }
+
+    return (now < view->expires) ? (int64_t) (view->expires - now) : -1;
 }

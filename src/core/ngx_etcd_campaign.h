@@ -61,30 +61,30 @@ ngx_int_t ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf,
 /* Called at run time; NULL: there is no such election. */
 ngx_etcd_campaign_t *ngx_etcd_campaign_find(ngx_str_t *name);
 
-/* Returns 1 if this instance leads at this moment. */
-ngx_uint_t ngx_etcd_campaign_leads(ngx_etcd_campaign_t *campaign);
-
 /*
  * Returns the term of this instance while it leads: the create_revision of
- * its key, which increases with each term.  0: the instance does not lead.
+ * its key, which increases with each term.  *until is set to the time until
+ * which the instance leads for certain, by ngx_etcd_clock(); NULL: not wanted.
+ * 0: the instance does not lead.
  */
-int64_t ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign);
+int64_t ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign, uint64_t *until);
 
 /*
- * Returns the remaining time in ms of the leader's lease without renewal or,
- * if this instance leads, of its certain leadership; -1: no leader, or
- * unknown.  The call makes the owner of the zone ask etcd. "view" is from
- * ngx_etcd_campaign_leader().  For display only.
- */
-int64_t ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_election_slot_view_t *view);
-
-/*
- * Copies the last known leader.  NGX_DECLINED: there is no leader, or another
+ * Copies the leader: this instance while it leads, or else the last known one.
+ * *own is set to 1 if this instance leads; view->expires is then the time until
+ * which it leads for certain.  NGX_DECLINED: there is no leader, or another
  * candidate that was not verified for longer than the TTL.
  */
 ngx_int_t ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_election_slot_view_t *view);
+    ngx_etcd_election_slot_view_t *view, ngx_uint_t *own);
+
+/*
+ * Returns the ms that are left until view->expires; -1: no leader, or unknown.
+ * "view" and "own" are from ngx_etcd_campaign_leader().  Unless the instance
+ * leads, the call makes the owner of the zone ask etcd.  For display only.
+ */
+int64_t ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_election_slot_view_t *view, ngx_uint_t own);
 
 
 #endif /* _NGX_ETCD_CAMPAIGN_H_INCLUDED_ */

@@ -38,6 +38,7 @@ typedef struct {
     ngx_etcd_lease_ttl_t          lease_ttl; /* of the lease */
     uint64_t                      asked;  /* time; 0: never */
     uint64_t                      until;  /* value last written */
+    int64_t                       created; /* likewise, of the own key */
     unsigned                asking:1;
     unsigned                started:1;
     unsigned                leading:1;    /* logged as leading */
@@ -334,6 +335,7 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
     run->campaigner = campaigner;
     run->conf = conf;
     run->until = conf->slot->until;
+    run->created = slot.created;
 
     hold.lease = slot.lease;
     hold.ttl = (ngx_msec_t) slot.ttl;
@@ -411,16 +413,32 @@ ngx_etcd_campaigner_register(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
 static ngx_int_t
 ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
 {
-    ngx_etcd_run_t  *run = election->data;
+    ngx_etcd_run_t          *run;
+    ngx_etcd_lease_state_t  *hold;
+
+    run = election->data;
+    hold = &election->hold;
 
     if (!ngx_etcd_campaigner_acts(run->campaigner)) {
         return NGX_DECLINED;
     }
 
-    ngx_etcd_campaigner_extend(run, election->hold.until);
+    /*
+     * Readers take "until" for a time of the stored term: the former term ends
+     * before another one is stored, and this one begins after that.
+     */
 
-    ngx_etcd_campaigner_log(run, &election->hold);
-    ngx_etcd_campaigner_store(run, &election->hold);
+    if (hold->until == 0 || hold->created != run->created) {
+        ngx_etcd_campaigner_extend(run, 0);
+    }
+
+    ngx_etcd_campaigner_store(run, hold);
+
+    if (hold->until != 0 && hold->created == run->created) {
+        ngx_etcd_campaigner_extend(run, hold->until);
+    }
+
+    ngx_etcd_campaigner_log(run, hold);
 
     if (seen) {
         ngx_etcd_campaigner_view(run, election->leader, election->revision);
@@ -618,7 +636,7 @@ ngx_etcd_campaigner_log(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
     ngx_str_t   *name;
     ngx_uint_t   leading;
 
-    leading = (hold->until != 0);
+    leading = (run->until != 0);
 
     if (run->leading == leading) {
         return;
@@ -666,6 +684,12 @@ ngx_etcd_campaigner_store(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
     slot.deadline = hold->deadline;
     slot.created = hold->created;
 
-    (void) ngx_etcd_election_slot_store(run->campaigner->zone, run->conf->slot,
-                                        &slot);
+    /* if the mutex is held, this is written with the next renewal */
+
+    if (ngx_etcd_election_slot_store(run->campaigner->zone, run->conf->slot,
+                                     &slot)
+        == NGX_OK)
+    {
+        run->created = slot.created;
+    }
 }

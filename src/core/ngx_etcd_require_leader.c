@@ -140,7 +140,7 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
                                                         : NGX_DECLINED;
     }
 
-    term = ngx_etcd_campaign_term(require->campaign);
+    term = ngx_etcd_campaign_term(require->campaign, NULL);
 
     if (term == 0) {
         ngx_log_error(NGX_LOG_INFO, log, 0,

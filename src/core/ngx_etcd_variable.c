@@ -191,9 +191,10 @@ ngx_etcd_variable_leader(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
 {
     u_char                         *p;
     ngx_int_t                       rc;
+    ngx_uint_t                      own;
     ngx_etcd_election_slot_view_t   view;
 
-    rc = ngx_etcd_campaign_leader(campaign, &view);
+    rc = ngx_etcd_campaign_leader(campaign, &view, &own);
 
     if (admission != NULL
         && (rc != NGX_OK || view.created != admission->term))
@@ -224,7 +225,7 @@ ngx_etcd_variable_is_leader(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
-    if (admission != NULL || ngx_etcd_campaign_leads(campaign)) {
+    if (admission != NULL || ngx_etcd_campaign_term(campaign, NULL) != 0) {
         ngx_etcd_variable_value(name, v, (u_char *) "1", 1);
     }
 
@@ -237,13 +238,14 @@ ngx_etcd_variable_term(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
+    ngx_uint_t                     own;
     ngx_etcd_election_slot_view_t  view;
 
     if (admission != NULL) {
         return ngx_etcd_variable_number(name, v, admission->term, pool);
     }
 
-    if (ngx_etcd_campaign_leader(campaign, &view) != NGX_OK) {
+    if (ngx_etcd_campaign_leader(campaign, &view, &own) != NGX_OK) {
         return NGX_OK;
     }
 

@@ -589,6 +589,7 @@ void
 ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
     ngx_etcd_campaign_t *campaign, ngx_uint_t ask)
 {
+    ngx_uint_t                      own;
     ngx_etcd_election_slot_view_t  *view;
 
     view = &election->view;
@@ -596,7 +597,8 @@ ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
     election->name = campaign->name;
     election->cluster = campaign->cluster->name;
     election->prefix = campaign->key;
-    election->has_leader = ngx_etcd_campaign_leader(campaign, view) == NGX_OK;
+    election->has_leader = ngx_etcd_campaign_leader(campaign, view, &own)
+                           == NGX_OK;
     election->leaders = campaign->slot->leaders;
 
     if (election->has_leader) {
@@ -613,10 +615,10 @@ ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
     }
 
     election->revision = view->created;
-    election->is_leader = ngx_etcd_campaign_leads(campaign);
+    election->is_leader = own;
 
     if (ask) {
-        election->remaining = ngx_etcd_campaign_remaining(campaign, view);
+        election->remaining = ngx_etcd_campaign_remaining(campaign, view, own);
     }
 }
 

@@ -240,31 +240,6 @@ ngx_etcd_election_slot_until(ngx_etcd_election_slot_t *slot, ngx_uint_t id)
 }
 
 
-int64_t
-ngx_etcd_election_slot_term(ngx_etcd_election_slot_t *slot, ngx_uint_t id)
-{
-    int64_t                    created, own;
-    ngx_etcd_seqlock_reader_t  reader;
-
-    ngx_etcd_seqlock_read(&reader, &slot->lock);
-
-    while (ngx_etcd_seqlock_try(&reader)) {
-
-        created = __atomic_load_n(&slot->view.created, __ATOMIC_RELAXED);
-        own = __atomic_load_n(&slot->hold.created, __ATOMIC_RELAXED);
-
-        if (ngx_etcd_seqlock_valid(&reader)) {
-            return (created == own
-                    && __atomic_load_n(&slot->object.id, __ATOMIC_ACQUIRE)
-                       == id)
-                   ? created : 0;
-        }
-    }
-
-    return 0;
-}
-
-
 ngx_int_t
 ngx_etcd_election_slot_view(ngx_etcd_election_slot_t *slot, ngx_uint_t id,
     ngx_etcd_election_slot_view_t *view)

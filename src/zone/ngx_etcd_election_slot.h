@@ -142,12 +142,10 @@ uint64_t ngx_etcd_election_slot_until(ngx_etcd_election_slot_t *slot,
 #define ngx_etcd_election_slot_ask(slot, now)                                 \
     __atomic_store_n(&(slot)->asked, now, __ATOMIC_RELAXED)
 
-/*
- * Returns the create_revision of the leader's key if that key is the
- * instance's own; 0: it is not, or the view cannot be read now.
- */
-int64_t ngx_etcd_election_slot_term(ngx_etcd_election_slot_t *slot,
-    ngx_uint_t id);
+/* the create_revision of the instance's own key; 0: there is none */
+
+#define ngx_etcd_election_slot_created(slot)                                  \
+    __atomic_load_n(&(slot)->hold.created, __ATOMIC_ACQUIRE)
 
 /* Copies the view; NGX_DECLINED: the view is unavailable now. */
 ngx_int_t ngx_etcd_election_slot_view(ngx_etcd_election_slot_t *slot,
