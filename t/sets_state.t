@@ -168,7 +168,7 @@ my $known = slurp();
 $nginx->start;
 
 all_go('every service is routed without etcd');
-is(state_of('none'), 404, 'an unknown one is unknown');
+is(state_of('none'), 503, 'an unknown one may have come since');
 is($nginx->get('/fixed')->{body}, 'one', 'a fixed prefix beside them');
 is($nginx->count_log(qr/31 members of revision \d+ are from state/), 1,
    'the log counts them');
@@ -231,7 +231,7 @@ is(@routed, 7, 'no more sets than the limit');
 $nginx->quit;
 
 $nginx->set(LIMIT => 100, PATTERN => '/services/s9/$service/')->start($config);
-is(state_of('s9'), 404, 'no set of a pattern that does not match');
+is(state_of('s9'), 503, 'no set of a pattern that does not match');
 $nginx->quit;
 
 # A wider pattern has sets that the file cannot have.

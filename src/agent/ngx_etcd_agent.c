@@ -596,6 +596,8 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
     }
 
     __atomic_store_n(word, proved, __ATOMIC_RELEASE);
+
+    ngx_etcd_agent_services_proved(&agent->services);
 }
 
 

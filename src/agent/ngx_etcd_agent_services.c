@@ -195,6 +195,20 @@ ngx_etcd_agent_services_pending(ngx_etcd_agent_services_t *services)
 
 
 void
+ngx_etcd_agent_services_proved(ngx_etcd_agent_services_t *services)
+{
+    ngx_uint_t            i;
+    ngx_etcd_catalog_t  **catalogs;
+
+    catalogs = services->catalogs.elts;
+
+    for (i = 0; i < services->catalogs.nelts; i++) {
+        ngx_etcd_catalog_proved(catalogs[i]);
+    }
+}
+
+
+void
 ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services)
 {
     ngx_uint_t            i;

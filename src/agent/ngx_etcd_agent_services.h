@@ -58,6 +58,9 @@ ngx_int_t ngx_etcd_agent_services_load(ngx_etcd_agent_services_t *services);
 ngx_uint_t ngx_etcd_agent_services_pending(
     ngx_etcd_agent_services_t *services);
 
+/* Nothing is pending, and etcd has proved that all is known. */
+void ngx_etcd_agent_services_proved(ngx_etcd_agent_services_t *services);
+
 /* Must be called after the watch stream was destroyed. */
 void ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services);
 

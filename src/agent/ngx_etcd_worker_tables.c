@@ -35,7 +35,8 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log)
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_catalog_conf_worker(catalogs[i], log);
+        ngx_etcd_catalog_conf_worker(catalogs[i], &conf->values,
+                                     &conf->value_maps, log);
     }
 }
 
@@ -57,7 +58,7 @@ ngx_etcd_worker_tables_done(ngx_etcd_conf_t *conf)
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_table_cache_done(&catalogs[i]->cache);
+        ngx_etcd_catalog_conf_done(catalogs[i]);
     }
 }
 
@@ -81,7 +82,7 @@ ngx_etcd_worker_tables_sync(ngx_etcd_conf_t *conf)
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        one = ngx_etcd_table_cache_sync(&catalogs[i]->cache);
+        one = ngx_etcd_catalog_conf_sync(catalogs[i]);
         rc = ngx_etcd_worker_tables_both(rc, one);
     }
 
@@ -105,6 +106,6 @@ ngx_etcd_worker_tables_tick(ngx_etcd_conf_t *conf)
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_table_cache_tick(&catalogs[i]->cache);
+        ngx_etcd_catalog_conf_tick(catalogs[i]);
     }
 }

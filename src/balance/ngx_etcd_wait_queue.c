@@ -130,12 +130,28 @@ ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry)
 }
 
 
+void
+ngx_etcd_wait_queue_move(ngx_etcd_wait_queue_entry_t *entry,
+    ngx_etcd_wait_queue_t *wait_queue)
+{
+    ngx_queue_remove(&entry->queue);
+    ngx_etcd_wait_queue_count(entry->wait_queue, -1);
+
+    entry->wait_queue = wait_queue;
+
+    ngx_queue_insert_tail(&wait_queue->entries, &entry->queue);
+    ngx_etcd_wait_queue_count(wait_queue, 1);
+}
+
+
 static void
 ngx_etcd_wait_queue_count(ngx_etcd_wait_queue_t *wait_queue, ngx_int_t n)
 {
     wait_queue->n += n;
 
-    wait_queue->changed(wait_queue->data, wait_queue->n);
+    if (wait_queue->changed != NULL) {
+        wait_queue->changed(wait_queue->data, wait_queue->n);
+    }
 }
 
 

@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Requests and sessions of this worker that wait for a usable peer in a
- * table, or for a connection to one.  A request that waits again takes its
- * former place.
+ * table, for a connection to one, or for a set that is not known yet.  A
+ * request that waits again takes its former place.
  */
 
 
@@ -33,7 +33,7 @@ typedef struct {
     /* returns 1 while a peer is usable */
     ngx_uint_t               (*usable)(void *data);
 
-    /* called after each change of the number of entries */
+    /* called after each change of the number of entries, or NULL */
     void                     (*changed)(void *data, ngx_uint_t n);
     void                      *data;
 } ngx_etcd_wait_queue_t;
@@ -54,6 +54,8 @@ struct ngx_etcd_wait_queue_entry_s {
     ngx_uint_t                 begun;
     ngx_msec_t                 waited;        /* ms, total of completed
                                                  waits */
+    uint64_t                   hash;          /* of the set that a queue
+                                                 without a table waits for */
 
     /*
      * called once, from the event loop: a peer is usable, or the time is over
@@ -88,6 +90,10 @@ ngx_uint_t ngx_etcd_wait_queue_passes(ngx_etcd_wait_queue_t *wait_queue,
 #define ngx_etcd_wait_queue_first(q)                                          \
     (ngx_queue_data(ngx_queue_head(&(q)->entries),                            \
                     ngx_etcd_wait_queue_entry_t, queue))
+
+/* Moves an entry that waits to another queue, at its end. */
+void ngx_etcd_wait_queue_move(ngx_etcd_wait_queue_entry_t *entry,
+    ngx_etcd_wait_queue_t *wait_queue);
 
 /* Has no effect if not waiting. */
 void ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry);

@@ -81,6 +81,7 @@ static void ngx_etcd_catalog_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
 static void ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set);
 static void ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog);
+static void ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog);
 
 static void ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set);
 static void ngx_etcd_catalog_sweep(ngx_event_t *ev);
@@ -458,6 +459,10 @@ ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
 
     ngx_etcd_catalog_report_listed(&catalog->report);
 
+    if (fanout->list_revision != 0) {
+        ngx_etcd_catalog_known(catalog);
+    }
+
     ngx_etcd_catalog_settled(catalog);
 
     /* also without a change: the position in etcd has moved */
@@ -639,6 +644,38 @@ ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
     map->revision = (map->over != 0) ? 0 : catalog->revision;
 
     ngx_etcd_zone_prove(&map->verified, catalog->verified);
+}
+
+
+void
+ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog)
+{
+    if (catalog->map->state != NGX_ETCD_MEMBER_SET_DENIED
+        && catalog->fanout.synced)
+    {
+        ngx_etcd_catalog_known(catalog);
+    }
+}
+
+
+/* All keys of etcd were seen, unless a list is to come for lack of a lock. */
+
+static void
+ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
+{
+    if ((catalog->again.timer_set && catalog->map->over == 0)
+        || !ngx_etcd_set_map_list_done(catalog->zone, catalog->map))
+    {
+        return;
+    }
+
+    /* requests may wait for this */
+
+    catalog->changed = 1;
+
+    if (!catalog->run.posted) {
+        ngx_post_event(&catalog->run, &ngx_posted_events);
+    }
 }
 
 

@@ -47,6 +47,12 @@ ngx_int_t ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_catalog_pending(ngx_etcd_catalog_t *catalog);
 
+/*
+ * The watch has all that etcd had at some time since the start, and nothing is
+ * pending: a set that is not known is not in etcd.
+ */
+void ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog);
+
 /* Must be called after the watch stream was destroyed. */
 void ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog);
 

@@ -8,6 +8,15 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_event.h>
+#include <ngx_etcd_value_conf.h>
+
+
+static ngx_uint_t ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf);
+static ngx_uint_t ngx_etcd_catalog_conf_reads(ngx_etcd_catalog_conf_t *conf);
+static ngx_uint_t ngx_etcd_catalog_conf_loaded(void *data);
+static ngx_uint_t ngx_etcd_catalog_conf_always(void *data);
+static void ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf);
 
 
 ngx_int_t
@@ -52,7 +61,8 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
 
 
 void
-ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf, ngx_log_t *log)
+ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
+    ngx_array_t *values, ngx_array_t *maps, ngx_log_t *log)
 {
     ngx_etcd_table_cache_t  *cache;
 
@@ -66,20 +76,181 @@ ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf, ngx_log_t *log)
     cache->log = log;
 
     ngx_etcd_table_cache_init(cache);
+
+    conf->values = values;
+    conf->maps = maps;
+
+    ngx_etcd_wait_queue_init(&conf->loading, ngx_etcd_catalog_conf_loaded, NULL,
+                             conf, log);
+    ngx_etcd_wait_queue_init(&conf->known, ngx_etcd_catalog_conf_always, NULL,
+                             conf, log);
 }
 
+
+void
+ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf)
+{
+    ngx_etcd_event_stop(&conf->loading.wake);
+    ngx_etcd_event_stop(&conf->known.wake);
+
+    ngx_etcd_table_cache_done(&conf->cache);
+}
+
+
+ngx_int_t
+ngx_etcd_catalog_conf_sync(ngx_etcd_catalog_conf_t *conf)
+{
+    ngx_etcd_catalog_conf_wake(conf);
+
+    return ngx_etcd_table_cache_sync(&conf->cache);
+}
+
+
+/* Values are read without a wake-up. */
+
+void
+ngx_etcd_catalog_conf_tick(ngx_etcd_catalog_conf_t *conf)
+{
+    ngx_etcd_catalog_conf_wake(conf);
+
+    ngx_etcd_table_cache_tick(&conf->cache);
+}
+
+
+static void
+ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf)
+{
+    ngx_queue_t                  *q, *next;
+    ngx_etcd_wait_queue_t        *loading;
+    ngx_etcd_wait_queue_entry_t  *entry;
+
+    loading = &conf->loading;
+
+    if (loading->n == 0) {
+        return;
+    }
+
+    if (!ngx_etcd_catalog_conf_loads(conf)) {
+        ngx_etcd_wait_queue_wake(loading);
+        return;
+    }
+
+    for (q = ngx_queue_head(&loading->entries);
+         q != ngx_queue_sentinel(&loading->entries);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        entry = ngx_queue_data(q, ngx_etcd_wait_queue_entry_t, queue);
+
+        if (entry->hash != 0
+            && ngx_etcd_set_map_has(conf->service.zone, conf->map,
+                                    entry->hash))
+        {
+            ngx_etcd_wait_queue_move(entry, &conf->known);
+        }
+    }
+
+    ngx_etcd_wait_queue_wake(&conf->known);
+}
+
+
+static ngx_uint_t
+ngx_etcd_catalog_conf_loaded(void *data)
+{
+    return !ngx_etcd_catalog_conf_loads(data);
+}
+
+
+static ngx_uint_t
+ngx_etcd_catalog_conf_always(void *data)
+{
+    return 1;
+}
+
+
+/*
+ * The agent sets "listed" after all sets: it is read before a set is looked
+ * for.
+ */
 
 ngx_etcd_table_t *
 ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf, ngx_str_t *values,
     ngx_int_t *rc)
 {
-    u_char     buf[NGX_ETCD_PATTERN_PREFIX];
-    ngx_str_t  prefix;
+    u_char             buf[NGX_ETCD_PATTERN_PREFIX];
+    ngx_str_t          prefix;
+    ngx_uint_t         loads;
+    ngx_etcd_table_t  *table;
+
+    loads = ngx_etcd_catalog_conf_loads(conf);
+    table = NULL;
+
+    ngx_str_null(&prefix);
 
     *rc = ngx_etcd_pattern_prefix(&conf->pattern, values, buf, &prefix);
 
-    return (*rc == NGX_OK) ? ngx_etcd_table_cache_get(&conf->cache, &prefix, rc)
-                           : NULL;
+    if (*rc == NGX_OK) {
+        table = ngx_etcd_table_cache_get(&conf->cache, &prefix, rc);
+    }
+
+    if (table == NULL && *rc == NGX_DECLINED && loads) {
+        *rc = NGX_BUSY;
+        conf->missed = (prefix.len != 0) ? ngx_etcd_shared_map_hash(&prefix)
+                                         : 0;
+    }
+
+    return table;
+}
+
+
+/* Returns 1 while a set that is not known may be in etcd. */
+
+static ngx_uint_t
+ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf)
+{
+    if (__atomic_load_n(&conf->map->listed, __ATOMIC_ACQUIRE) == 0) {
+        return 1;
+    }
+
+    if (conf->values != NULL && !ngx_etcd_catalog_conf_reads(conf)) {
+        conf->values = NULL;
+    }
+
+    return conf->values != NULL;
+}
+
+
+/*
+ * Returns 1 while a value is read for the first time: a variable of the prefix
+ * may have a default in its place.
+ */
+
+static ngx_uint_t
+ngx_etcd_catalog_conf_reads(ngx_etcd_catalog_conf_t *conf)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_conf_t      **values;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    values = conf->values->elts;
+
+    for (i = 0; i < conf->values->nelts; i++) {
+        if (ngx_etcd_value_get(values[i])->state
+            == NGX_ETCD_SHARED_VALUE_LOADING)
+        {
+            return 1;
+        }
+    }
+
+    maps = conf->maps->elts;
+
+    for (i = 0; i < conf->maps->nelts; i++) {
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

@@ -17,6 +17,7 @@
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_set_map.h>
 #include <ngx_etcd_table_cache.h>
+#include <ngx_etcd_wait_queue.h>
 
 
 #define NGX_ETCD_CATALOG_LIMIT  1024         /* sets, by default */
@@ -41,7 +42,19 @@ typedef struct {
 
     ngx_etcd_set_map_t          *map;          /* from declare() on */
     ngx_uint_t                   map_id;
-    ngx_etcd_table_cache_t       cache;        /* of each worker */
+
+    /* of each worker */
+
+    ngx_etcd_table_cache_t       cache;
+    ngx_array_t                 *values;       /* ngx_etcd_value_conf_t * and */
+    ngx_array_t                 *maps;         /* ngx_etcd_value_map_conf_t *
+                                                  of the cluster; NULL: all of
+                                                  them were read */
+    ngx_etcd_wait_queue_t        loading;      /* wait until the set, or that
+                                                  there is none, is known */
+    ngx_etcd_wait_queue_t        known;        /* go on, since it is */
+    uint64_t                     missed;       /* hash of the last set that was
+                                                  not found; 0: none */
 } ngx_etcd_catalog_conf_t;
 
 
@@ -65,15 +78,25 @@ ngx_int_t ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
 
 /*
- * Called in each worker: makes its cache of tables, which
- * ngx_etcd_table_cache_done() frees.
+ * Called in each worker: makes its cache of tables.  "values" and "maps" are
+ * those of the cluster, from which the variables may come.
  */
 void ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
-    ngx_log_t *log);
+    ngx_array_t *values, ngx_array_t *maps, ngx_log_t *log);
+void ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf);
+
+/*
+ * Called when the worker was woken, and periodically, instead of
+ * ngx_etcd_table_cache_sync() and ngx_etcd_table_cache_tick(): also resumes
+ * requests whose sets are known now.
+ */
+ngx_int_t ngx_etcd_catalog_conf_sync(ngx_etcd_catalog_conf_t *conf);
+void ngx_etcd_catalog_conf_tick(ngx_etcd_catalog_conf_t *conf);
 
 /*
  * The table of the set with these values of the variables, as
  * ngx_etcd_table_cache_get(); *rc is NGX_DECLINED if no set can have them.
+ * NGX_BUSY: there is no such set, but what etcd has is not known yet.
  */
 ngx_etcd_table_t *ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf,
     ngx_str_t *values, ngx_int_t *rc);

@@ -43,6 +43,8 @@ static void ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node, ngx_uint_t old);
 static ngx_uint_t ngx_etcd_set_map_match(void *data,
     ngx_etcd_shared_node_t *node);
+static ngx_uint_t ngx_etcd_set_map_any(void *data,
+    ngx_etcd_shared_node_t *node);
 
 
 /* a search for a prefix */
@@ -149,6 +151,7 @@ ngx_etcd_set_map_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     }
 
     map->state = old->state;
+    map->listed = old->listed;
     map->revision = old->revision;
     map->verified = old->verified;
 
@@ -170,6 +173,7 @@ ngx_etcd_set_map_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
     if (rc != NGX_OK) {
         map->revision = 0;
+        map->listed = 0;
     }
 
     return rc;
@@ -213,6 +217,7 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
             /* the set has just been removed, or changes: it is listed */
 
             map->revision = 0;
+            map->listed = 0;
         }
     }
 
@@ -566,6 +571,36 @@ ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
     search->found->set = sn->set;
     search->found->set_id = sn->set_id;
 
+    return 1;
+}
+
+
+ngx_uint_t
+ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
+{
+    if (map->listed || !ngx_etcd_zone_owned(zone)) {
+        return 0;
+    }
+
+    __atomic_store_n(&map->listed, 1, __ATOMIC_RELEASE);
+
+    return 1;
+}
+
+
+ngx_uint_t
+ngx_etcd_set_map_has(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    uint64_t hash)
+{
+    return ngx_etcd_shared_map_find(zone, &map->map, hash,
+                                    ngx_etcd_set_map_any, NULL)
+           == NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_set_map_any(void *data, ngx_etcd_shared_node_t *node)
+{
     return 1;
 }
 

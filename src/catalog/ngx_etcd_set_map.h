@@ -44,6 +44,10 @@ typedef struct {
     ngx_uint_t                       limit;        /* of sets */
 
     ngx_atomic_t                     state;        /* values of set->state */
+    ngx_atomic_t                     listed;       /* 1: all keys were seen
+                                                      since the start: etcd has
+                                                      no set that is not here,
+                                                      but for "over" */
     ngx_etcd_atomic64_t              revision;     /* all sets are complete up
                                                       to it; 0: list */
     ngx_etcd_atomic64_t              verified;     /* ngx_etcd_clock(): all
@@ -160,6 +164,17 @@ ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
  */
 ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found);
+
+/*
+ * Called by the owner: all sets that etcd has are in the map.  Returns 1 if
+ * this is new.
+ */
+ngx_uint_t ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map);
+
+/* Returns 1 if there is a set whose prefix has that hash. */
+ngx_uint_t ngx_etcd_set_map_has(ngx_etcd_zone_t *zone,
+    ngx_etcd_set_map_t *map, uint64_t hash);
 
 /* Called by the owner: workers read that set again. */
 void ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map,

@@ -54,6 +54,7 @@ static ngx_etcd_value_conf_t *ngx_etcd_set_variable_value(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
 static ngx_int_t ngx_etcd_set_variable_pattern(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv);
+static ngx_uint_t ngx_etcd_set_variable_loads(ngx_etcd_set_variable_t *sv);
 static ngx_int_t ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv,
     ngx_str_t *key, ngx_str_t *value);
 
@@ -698,7 +699,23 @@ ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
 
     ngx_etcd_variable_value(&name, v, value.data, value.len);
 
+    /* a request that waits until etcd was read does not keep the default */
+
+    v->no_cacheable = (rc != NGX_OK && ngx_etcd_set_variable_loads(sv));
+
     return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_set_variable_loads(ngx_etcd_set_variable_t *sv)
+{
+    if (sv->map != NULL) {
+        return sv->map->map->state == NGX_ETCD_SHARED_VALUE_LOADING;
+    }
+
+    return ngx_etcd_value_get(sv->value)->state
+           == NGX_ETCD_SHARED_VALUE_LOADING;
 }
 
 

@@ -16,8 +16,8 @@ static ngx_int_t ngx_etcd_wait_parameter(ngx_etcd_wait_t *wait,
     ngx_str_t *value);
 static ngx_etcd_service_conf_t *ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf,
     ngx_etcd_wait_t *wait);
-static void ngx_etcd_wait_many(ngx_etcd_wait_t *wait,
-    ngx_etcd_wait_queue_t *queue, ngx_etcd_table_t *table, ngx_log_t *log);
+static void ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_uint_t full,
+    ngx_log_t *log);
 static ngx_uint_t ngx_etcd_wait_is(ngx_etcd_wait_t *wait,
     ngx_etcd_service_conf_t *service);
 
@@ -251,7 +251,7 @@ ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
         return 0;
     }
 
-    ngx_etcd_wait_many(wait, table->conn_queue, table, log);
+    ngx_etcd_wait_many(wait, 1, log);
 
     return 1;
 }
@@ -263,10 +263,10 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     ngx_msec_t waited, ngx_log_t *log)
 {
     char        *what;
-    ngx_uint_t   other;
+    ngx_uint_t   full, other;
 
-    what = (queue == &table->wait_queue) ? "member"
-                                         : "connection to a member";
+    full = (table != NULL && queue != &table->wait_queue);
+    what = full ? "connection to a member" : "member";
 
     if (waited >= wait->timeout) {
         ngx_log_error(NGX_LOG_INFO, log, 0,
@@ -275,7 +275,7 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
         return NGX_DECLINED;
     }
 
-    other = ngx_etcd_table_waits(table) - queue->n;
+    other = (table != NULL) ? ngx_etcd_table_waits(table) - queue->n : 0;
 
     if (other < wait->limit
         && ngx_etcd_wait_queue_begin(entry, queue, wait->timeout - waited,
@@ -288,19 +288,32 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
         return NGX_AGAIN;
     }
 
-    ngx_etcd_wait_many(wait, queue, table, log);
+    ngx_etcd_wait_many(wait, full, log);
 
     return NGX_BUSY;
 }
 
 
+ngx_int_t
+ngx_etcd_wait_loading(ngx_etcd_wait_t *wait,
+    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log)
+{
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = ngx_etcd_catalog_of(wait->service);
+    entry->hash = catalog->missed;
+
+    return ngx_etcd_wait_begin(wait, NULL, &catalog->loading, entry, waited,
+                               log);
+}
+
+
 static void
-ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_etcd_wait_queue_t *queue,
-    ngx_etcd_table_t *table, ngx_log_t *log)
+ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_uint_t full, ngx_log_t *log)
 {
     ngx_log_error(NGX_LOG_ERR, log, 0,
                   "no %s member in upstream \"%V\", and %ui requests wait "
                   "already",
-                  (queue == &table->wait_queue) ? "usable" : "free",
+                  full ? "free" : "usable",
                   &wait->upstream, wait->limit);
 }

@@ -75,14 +75,21 @@ ngx_uint_t ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait,
     ngx_etcd_table_t *table, ngx_log_t *log);
 
 /*
- * Starts a wait, in a queue of the table, of a request that has waited for
- * "waited" ms before.
+ * Starts a wait, in a queue of the table or of none (NULL), of a request that
+ * has waited for "waited" ms before.
  * NGX_AGAIN: the handler will be called; NGX_DECLINED: the time is over;
  * NGX_BUSY: too many requests wait, which is logged.
  */
 ngx_int_t ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     ngx_etcd_wait_queue_t *queue, ngx_etcd_wait_queue_entry_t *entry,
     ngx_msec_t waited, ngx_log_t *log);
+
+/*
+ * Likewise, for a set that is not known yet: ngx_etcd_pattern_values_table()
+ * has just returned NGX_BUSY.
+ */
+ngx_int_t ngx_etcd_wait_loading(ngx_etcd_wait_t *wait,
+    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_WAIT_H_INCLUDED_ */

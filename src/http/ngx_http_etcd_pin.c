@@ -62,7 +62,7 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
                                               ngx_http_etcd_value_get, r, &rc);
 
         if (table == NULL) {
-            return (rc == NGX_DECLINED) ? NGX_OK : NGX_ERROR;
+            return (rc == NGX_DECLINED || rc == NGX_BUSY) ? NGX_OK : NGX_ERROR;
         }
 
         pd = ngx_etcd_pin_create(&escf->upstream, table, r->upstream, r->pool,

@@ -289,6 +289,10 @@ ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc)
     if (rc == NGX_DECLINED) {
         status = elcf->unknown_status;
 
+    } else if (rc == NGX_BUSY) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "no such set yet: etcd was not read to the end");
+
     } else {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                       "upstream cannot be read: %s",
@@ -296,7 +300,7 @@ ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc)
     }
 
     ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
-                   "etcd: no such set, status %ui", status);
+                   "etcd: no set, status %ui", status);
 
     ngx_http_etcd_pause_detach(r);
     ngx_http_etcd_pause_release(r);

@@ -60,11 +60,11 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
 
     /* a set that does not exist is refused later */
 
-    if (table == NULL) {
+    if (table == NULL && rc != NGX_BUSY) {
         return NGX_DECLINED;
     }
 
-    if (!ngx_etcd_wait_needed(table)) {
+    if (table != NULL && !ngx_etcd_wait_needed(table)) {
 
         /* a connection is waited for when the request is ready for it */
 
@@ -72,7 +72,8 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
                ? NGX_HTTP_SERVICE_UNAVAILABLE : NGX_DECLINED;
     }
 
-    rc = ngx_http_etcd_wait_begin(r, elcf->wait, table, &table->wait_queue, 0);
+    rc = ngx_http_etcd_wait_begin(r, elcf->wait, table,
+                                  table ? &table->wait_queue : NULL, 0);
 
     if (rc == NGX_BUSY) {
         return NGX_HTTP_SERVICE_UNAVAILABLE;
@@ -154,7 +155,10 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
 }
 
 
-/* NGX_AGAIN, NGX_DECLINED and NGX_BUSY are those of ngx_etcd_wait_begin(). */
+/*
+ * NGX_AGAIN, NGX_DECLINED and NGX_BUSY are those of ngx_etcd_wait_begin().
+ * Without a table the request waits for its set.
+ */
 
 static ngx_int_t
 ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
@@ -175,6 +179,11 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
 
     if (ngx_http_etcd_client_watch(r) != NGX_OK) {
         return NGX_ERROR;
+    }
+
+    if (table == NULL) {
+        return ngx_etcd_wait_loading(wait, &ctx->entry, waited,
+                                     r->connection->log);
     }
 
     return ngx_etcd_wait_begin(wait, table, queue, &ctx->entry, waited,

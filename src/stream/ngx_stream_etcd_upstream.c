@@ -250,6 +250,11 @@ ngx_stream_etcd_refuse(ngx_stream_session_t *s,
         ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
                       "no such set in upstream \"%V\"", &service->name);
 
+    } else if (rc == NGX_BUSY) {
+        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                      "no such set in upstream \"%V\" yet: etcd was not read "
+                      "to the end", &service->name);
+
     } else {
         ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
                       "upstream \"%V\" cannot be read: %s", &service->name,

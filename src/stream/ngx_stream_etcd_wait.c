@@ -56,7 +56,8 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
     /* a set that does not exist is refused later */
 
     if (table == NULL) {
-        return NGX_DECLINED;
+        return (rc == NGX_BUSY) ? ngx_stream_etcd_wait_begin(s, NULL, NULL)
+                                : NGX_DECLINED;
     }
 
     if (ngx_etcd_wait_needed(table)) {
@@ -67,6 +68,8 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
                             : NGX_DECLINED;
 }
 
+
+/* Without a table the session waits for its set. */
 
 static ngx_int_t
 ngx_stream_etcd_wait_begin(ngx_stream_session_t *s, ngx_etcd_table_t *table,
@@ -83,8 +86,14 @@ ngx_stream_etcd_wait_begin(ngx_stream_session_t *s, ngx_etcd_table_t *table,
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_wait_begin(escf->wait, table, queue, &ctx->entry,
-                             ctx->entry.waited, s->connection->log);
+    if (table == NULL) {
+        rc = ngx_etcd_wait_loading(escf->wait, &ctx->entry, ctx->entry.waited,
+                                   s->connection->log);
+
+    } else {
+        rc = ngx_etcd_wait_begin(escf->wait, table, queue, &ctx->entry,
+                                 ctx->entry.waited, s->connection->log);
+    }
 
     if (rc == NGX_BUSY) {
         return NGX_STREAM_SERVICE_UNAVAILABLE;

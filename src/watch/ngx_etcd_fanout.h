@@ -78,6 +78,9 @@ struct ngx_etcd_fanout_s {
 
     ngx_queue_t                  parts;
     int64_t                      revision;     /* of the last complete() */
+    int64_t                      list_revision;
+                                               /* of the last list; 0: there
+                                                  was none */
     unsigned                     synced:1;
     unsigned                     listing:1;
 
@@ -85,7 +88,6 @@ struct ngx_etcd_fanout_s {
 
     unsigned                     started:1;
     uint32_t                     round;        /* number of lists */
-    int64_t                      list_revision;
     ngx_queue_t                  touched;      /* parts with events */
     ngx_queue_t                 *sweep;        /* the next part whose missing
                                                   keys are removed; NULL: the
