@@ -374,6 +374,7 @@ for (
     ['/db/leader members=/db/ format=key'],
     ['/db format=patroni'],
     ['/db role=replica max_lag=1m on_change=keep format=patroni'],
+    ['/db role=any replication_state=streaming format=patroni'],
     ['/db format=patroni failsafe=on max_stale=2s confirm=api'],
     ['/db format=patroni role=standby_leader tag=a:b tag=c:d url=proxy_url'],
     ['/db format=patroni role=sync api_verify=off'],

@@ -59,6 +59,15 @@ http {
         etcd_leader /service/batman format=patroni role=any;
     }
 
+    upstream streaming {
+        etcd_leader /service/batman format=patroni role=replica
+                                    replication_state=streaming;
+    }
+
+    upstream citus {
+        etcd_leader /service/citus/$arg_group format=patroni role=replica;
+    }
+
     upstream sure {
         etcd_leader /service/batman format=patroni confirm=api;
     }
@@ -267,6 +276,77 @@ used(readers => 'pg1 pg2 pg3', 'replicas serve meanwhile');
 lead('pg2');
 used(writer => 'pg2', 'the next one');
 used(readers => 'pg1 pg3', 'its replicas');
+
+# The own role of a member decides.  While Patroni is paused, a second primary
+# may run without the leader's key.
+
+for my $role (qw(primary master promoted standby_leader demoted uninitialized
+                 leader Replica))
+{
+    put('pg1', role => $role);
+    used(readers => 'pg3', "a member whose own role is $role is no replica");
+    used(any => 'pg2 pg3', 'and neither the leader');
+    used(writer => 'pg2', 'the leader leads');
+    put('pg1');
+    used(readers => 'pg1 pg3', 'it is a replica again');
+}
+
+$etcd->txn([del => '/service/batman/leader']);
+put('pg1', role => 'primary');
+put('pg2', role => 'primary');
+used(readers => 'pg3', 'nobody leads, and two are primaries');
+used(any => 'pg3', 'nobody leads');
+put($_) for qw(pg1 pg2);
+$token = lead('pg2');
+
+for my $none (undef, 7, {}) {
+    put('pg1', role => $none);
+    used(readers => 'pg3', 'a member without a role is no replica');
+    $upstream{readers}->reports({ member_key('pg1') => 'role is missing' },
+                                'which is reported');
+}
+
+put('pg1');
+$upstream{readers}->reports({}, 'nothing to report');
+
+for my $role (qw(demoted uninitialized)) {
+    put('pg2', role => $role);
+    used(writer => 502, "a leader whose own role is $role");
+    used(any => 'pg1 pg3', 'gets no requests');
+    put('pg2', role => 'primary');
+    used(writer => 'pg2', 'a primary');
+    used(any => 'pg1 pg2 pg3', 'which leads');
+}
+
+put('pg2');
+
+# the state of the replication
+
+used(streaming => 502, 'no replica says that it is streaming');
+put('pg1', replication_state => 'streaming');
+put('pg3', replication_state => 'in archive recovery');
+used(streaming => 'pg1', 'the one that does');
+used(readers => 'pg1 pg3', 'replication_state= is not the default');
+put($_) for qw(pg1 pg3);
+
+# Citus keeps each group below the scope.
+
+for my $group (0, 1) {
+    $etcd->put("/service/citus/$group/members/$_", value($_)) for qw(pg1 pg2);
+    $etcd->put("/service/citus/$group/leader", $group ? 'pg1' : 'pg2');
+}
+
+is_deeply([map { $nginx->get("/to/citus?group=$_")->{status} } 'x', ''],
+          [404, 404], 'groups that do not exist')
+    if wait_for { $nginx->get('/to/citus?group=1')->{body} eq 'pg2' } 20,
+                'group 1';
+
+is($nginx->get('/to/citus?group=0')->{body}, 'pg1', 'the replica of a group');
+is($nginx->get('/to/citus?group=1')->{body}, 'pg2', 'and of another one');
+$etcd->put('/service/citus/1/members/pg2', value('pg2', role => 'primary'));
+ok(wait_for(sub { $nginx->get('/to/citus?group=1')->{status} == 502 }, 20),
+   'a second primary of a group is no replica');
+is($nginx->get('/to/citus?group=0')->{body}, 'pg1', 'the other group has one');
 
 # During a switchover nothing new is sent to the leader that is to leave.
 

@@ -72,6 +72,8 @@ static ngx_int_t ngx_etcd_leader_conf_role(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_max_lag(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
+static ngx_int_t ngx_etcd_leader_conf_replication(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_failsafe(ngx_conf_t *cf,
@@ -179,6 +181,9 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
 
     { ngx_string("max_lag="), NGX_ETCD_FOR_PATRONI,
       NULL, ngx_etcd_leader_conf_max_lag },
+
+    { ngx_string("replication_state="), NGX_ETCD_FOR_PATRONI,
+      NULL, ngx_etcd_leader_conf_replication },
 
     { ngx_string("confirm="), NGX_ETCD_FOR_PATRONI,
       ngx_etcd_leader_confirms, ngx_etcd_leader_conf_confirm },
@@ -484,6 +489,16 @@ ngx_etcd_leader_conf_max_lag(ngx_conf_t *cf,
     service->leader->max_lag = size;
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_replication(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    service->leader->replication_state = *value;
+
+    return (value->len != 0) ? NGX_OK : NGX_ERROR;
 }
 
 

@@ -8,11 +8,10 @@
 #include <ngx_core.h>
 #include <ngx_etcd_confirm.h>
 #include <ngx_etcd_failsafe.h>
-#include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_member.h>
-#include <ngx_etcd_patroni_sync.h>
+#include <ngx_etcd_patroni_replicas.h>
 #include <ngx_etcd_str.h>
 
 
@@ -32,18 +31,6 @@ typedef struct {
 } ngx_etcd_patroni_t;
 
 
-/* the state of a member, from its own key */
-
-typedef struct {
-    uint64_t                   location;      /* in the write-ahead log */
-    unsigned                   running:1;
-    unsigned                   located:1;
-    unsigned                   noloadbalance:1;
-    unsigned                   tagged:1;      /* has all tags it needs */
-    unsigned                   standby_leader:1;
-} ngx_etcd_patroni_member_t;
-
-
 static ngx_int_t ngx_etcd_patroni_create(ngx_etcd_leader_t *leader,
     ngx_pool_t *pool);
 static void ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader);
@@ -53,9 +40,6 @@ static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *term);
 static ngx_uint_t ngx_etcd_patroni_ordered(json_t *order,
     ngx_str_t *name);
-static void ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
-    ngx_uint_t drain);
 static ngx_uint_t ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term);
 static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
@@ -73,19 +57,6 @@ static char *ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
 static ngx_int_t ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *key, json_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
-
-static void ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni);
-static ngx_int_t ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, ngx_etcd_mirror_entry_t *candidate);
-static void ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, json_t *object);
-static ngx_uint_t ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_patroni_member_t *member, uint64_t newest);
-static ngx_uint_t ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_patroni_sync_t *sync, ngx_etcd_mirror_entry_t *candidate);
-static uint64_t ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
-    ngx_etcd_mirror_entry_t *named);
-
 
 const ngx_etcd_leader_source_t  ngx_etcd_patroni_source = {
     .source = NGX_ETCD_LEADER_SOURCE,
@@ -191,7 +162,7 @@ ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
         ngx_etcd_patroni_leader(patroni);
 
     } else {
-        ngx_etcd_patroni_members(patroni);
+        ngx_etcd_patroni_replicas(&patroni->hosts);
     }
 
     ngx_etcd_member_host_sweep(&patroni->hosts.list);
@@ -205,11 +176,11 @@ ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
 static void
 ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
 {
-    ngx_int_t                   rc;
-    ngx_uint_t                  drain;
-    ngx_etcd_leader_t          *leader;
-    ngx_etcd_mirror_entry_t    *member, *term;
-    ngx_etcd_patroni_member_t   says;
+    ngx_str_t                 reason;
+    ngx_uint_t                drain;
+    ngx_etcd_leader_t        *leader;
+    ngx_etcd_mirror_entry_t  *member, *term;
+    ngx_etcd_patroni_says_t   says;
 
     leader = patroni->leader;
 
@@ -224,12 +195,16 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
         return;
     }
 
-    rc = ngx_etcd_patroni_read(leader, &says, member);
+    if (ngx_etcd_patroni_member_read(leader, &says, member, &reason)
+        != NGX_OK)
+    {
+        ngx_etcd_leader_report(leader, member, &reason);
+        return;
+    }
 
-    if (rc == NGX_OK
-        && (!says.tagged
-            || (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER
-                && !says.standby_leader)))
+    if (!says.tagged
+        || (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER
+            && says.role != NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER))
     {
         return;
     }
@@ -240,12 +215,16 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
         return;
     }
 
-    /* the decoder reports a value that cannot be read */
+    /*
+     * A new leader may still be "replica" here: Patroni writes the role after
+     * the promotion.
+     */
 
     drain = ngx_etcd_patroni_leaves(patroni, term)
-            || (rc == NGX_OK && !says.running);
+            || !says.running
+            || says.role == NGX_ETCD_PATRONI_ROLE_DOWN;
 
-    ngx_etcd_patroni_use(patroni, member, term, drain);
+    ngx_etcd_patroni_member_use(&patroni->hosts, member, term, drain);
 }
 
 
@@ -307,33 +286,6 @@ ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name)
     }
 
     return json_string_length(to) != 0 && !ngx_etcd_json_equals(to, name);
-}
-
-
-static void
-ngx_etcd_patroni_use(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
-    ngx_uint_t drain)
-{
-    ngx_str_t           reason;
-    ngx_etcd_leader_t  *leader;
-    ngx_etcd_member_t   member;
-
-    leader = patroni->leader;
-
-    switch (ngx_etcd_patroni_member(&patroni->hosts, candidate, &member,
-                                    &reason))
-    {
-    case NGX_AGAIN:
-        break;
-
-    case NGX_DECLINED:
-        ngx_etcd_leader_report(leader, candidate, &reason);
-        break;
-
-    default:
-        ngx_etcd_leader_use(leader, candidate, term, drain);
-    }
 }
 
 
@@ -560,199 +512,4 @@ ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
 
     return ngx_etcd_patroni_api_target(&patroni->hosts, key, &text, report,
                                        target);
-}
-
-
-/* Selects the members of a role that several members may have. */
-
-static void
-ngx_etcd_patroni_members(ngx_etcd_patroni_t *patroni)
-{
-    uint64_t                    newest;
-    ngx_int_t                   rc;
-    ngx_etcd_leader_t          *leader;
-    ngx_etcd_mirror_t          *mirror;
-    ngx_etcd_mirror_entry_t    *candidate, *named;
-    ngx_etcd_patroni_sync_t     sync;
-    ngx_etcd_patroni_member_t   member;
-
-    leader = patroni->leader;
-    mirror = &leader->service->mirror;
-
-    ngx_etcd_patroni_sync_read(leader, &sync);
-
-    named = ngx_etcd_leader_named(leader,
-                             ngx_etcd_leader_find(leader, &leader->conf->key));
-    newest = ngx_etcd_patroni_newest(leader, named);
-
-    for (candidate = ngx_etcd_mirror_first(mirror);
-         candidate != NULL;
-         candidate = ngx_etcd_mirror_next(mirror, candidate))
-    {
-        if (!ngx_etcd_leader_below(&candidate->key, &leader->conf->members)) {
-            continue;
-        }
-
-        rc = ngx_etcd_patroni_read(leader, &member, candidate);
-
-        if (rc == NGX_OK && !member.tagged) {
-            continue;
-        }
-
-        if (candidate == named) {
-
-            if (leader->conf->role != NGX_ETCD_ROLE_ANY
-                || (rc == NGX_OK && !member.running))
-            {
-                continue;
-            }
-
-        } else if (!ngx_etcd_patroni_in_role(leader->conf, &sync, candidate)
-                   || (rc == NGX_OK
-                       && !ngx_etcd_patroni_wants(leader->conf, &member,
-                                                  newest)))
-        {
-            continue;
-        }
-
-        /* the decoder reports a value that could not be read */
-
-        ngx_etcd_patroni_use(patroni, candidate, candidate, 0);
-    }
-}
-
-
-/* Reads the synchronous standbys only for the roles that depend on them. */
-
-static ngx_uint_t
-ngx_etcd_patroni_in_role(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_patroni_sync_t *sync, ngx_etcd_mirror_entry_t *candidate)
-{
-    ngx_str_t  name;
-
-    if (conf->role == NGX_ETCD_ROLE_REPLICA || conf->role == NGX_ETCD_ROLE_ANY)
-    {
-        return 1;
-    }
-
-    name.data = candidate->key.data + conf->members.len;
-    name.len = candidate->key.len - conf->members.len;
-
-    return ngx_etcd_patroni_sync_role(sync, &name) == conf->role;
-}
-
-
-static ngx_int_t
-ngx_etcd_patroni_read(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, ngx_etcd_mirror_entry_t *candidate)
-{
-    ngx_int_t        rc;
-    ngx_etcd_json_t  json;
-
-    ngx_memzero(member, sizeof(ngx_etcd_patroni_member_t));
-
-    rc = ngx_etcd_json_read(&json, &candidate->value, 0);
-
-    if (rc == NGX_OK && json_is_object(json.root)) {
-        ngx_etcd_patroni_said(leader, member, json.root);
-
-    } else {
-        rc = NGX_ERROR;
-    }
-
-    ngx_etcd_json_done(&json);
-
-    return rc;
-}
-
-
-static void
-ngx_etcd_patroni_said(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_member_t *member, json_t *object)
-{
-    json_t      *tags;
-    json_int_t   n;
-
-    member->running = ngx_etcd_json_says(json_object_get(object, "state"),
-                                         "running");
-
-    member->standby_leader = ngx_etcd_json_says(
-                                 json_object_get(object, "role"),
-                                 "standby_leader");
-
-    tags = json_object_get(object, "tags");
-
-    member->noloadbalance = ngx_etcd_json_truth(json_object_get(tags,
-                                                            "noloadbalance"));
-    member->tagged = ngx_etcd_json_layout_tagged(&leader->service->conf->member,
-                                           tags, NULL);
-
-    n = json_integer_value(json_object_get(object, "xlog_location"));
-
-    if (n > 0) {
-        member->located = 1;
-        member->location = n;
-    }
-}
-
-
-/* Returns 1 if the member is running, takes requests, and does not lag. */
-
-static ngx_uint_t
-ngx_etcd_patroni_wants(ngx_etcd_leader_conf_t *conf,
-    ngx_etcd_patroni_member_t *member, uint64_t newest)
-{
-    if (!member->running || member->noloadbalance) {
-        return 0;
-    }
-
-    if (conf->max_lag == NGX_ETCD_LEADER_ANY_LAG) {
-        return 1;
-    }
-
-    if (!member->located) {
-        return 0;
-    }
-
-    return member->location >= newest
-           || newest - member->location <= conf->max_lag;
-}
-
-
-/*
- * Returns the location from which lag is counted: the leader's, or the
- * farthest one known.
- */
-
-static uint64_t
-ngx_etcd_patroni_newest(ngx_etcd_leader_t *leader,
-    ngx_etcd_mirror_entry_t *named)
-{
-    uint64_t                    newest;
-    ngx_etcd_mirror_t          *mirror;
-    ngx_etcd_mirror_entry_t    *candidate;
-    ngx_etcd_patroni_member_t   member;
-
-    if (named != NULL
-        && ngx_etcd_patroni_read(leader, &member, named) == NGX_OK
-        && member.located)
-    {
-        return member.location;
-    }
-
-    newest = 0;
-    mirror = &leader->service->mirror;
-
-    for (candidate = ngx_etcd_mirror_first(mirror);
-         candidate != NULL;
-         candidate = ngx_etcd_mirror_next(mirror, candidate))
-    {
-        (void) ngx_etcd_patroni_read(leader, &member, candidate);
-
-        if (member.running) {
-            newest = ngx_max(newest, member.location);
-        }
-    }
-
-    return newest;
 }

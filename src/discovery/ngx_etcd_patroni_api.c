@@ -10,15 +10,6 @@
 #include <ngx_etcd_patroni_url.h>
 
 
-typedef enum {
-    NGX_ETCD_PATRONI_ROLE_NONE = 0,      /* the body names none */
-    NGX_ETCD_PATRONI_ROLE_PRIMARY,
-    NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER,
-    NGX_ETCD_PATRONI_ROLE_REPLICA,
-    NGX_ETCD_PATRONI_ROLE_OTHER
-} ngx_etcd_patroni_role_e;
-
-
 static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_member_t *member);
@@ -204,31 +195,12 @@ ngx_etcd_patroni_api_says_primary(ngx_str_t *body)
 static ngx_etcd_patroni_role_e
 ngx_etcd_patroni_api_role(ngx_str_t *body)
 {
-    json_t                   *says;
-    ngx_etcd_json_t           json;
-    ngx_etcd_patroni_role_e   role;
+    ngx_etcd_json_t          json;
+    ngx_etcd_patroni_role_e  role;
 
     (void) ngx_etcd_json_read(&json, body, JSON_DISABLE_EOF_CHECK);
 
-    says = json_object_get(json.root, "role");
-
-    if (!json_is_string(says)) {
-        role = NGX_ETCD_PATRONI_ROLE_NONE;
-
-    } else if (ngx_etcd_json_says(says, "primary")
-               || ngx_etcd_json_says(says, "master"))
-    {
-        role = NGX_ETCD_PATRONI_ROLE_PRIMARY;
-
-    } else if (ngx_etcd_json_says(says, "standby_leader")) {
-        role = NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER;
-
-    } else if (ngx_etcd_json_says(says, "replica")) {
-        role = NGX_ETCD_PATRONI_ROLE_REPLICA;
-
-    } else {
-        role = NGX_ETCD_PATRONI_ROLE_OTHER;
-    }
+    role = ngx_etcd_patroni_member_role(json.root);
 
     ngx_etcd_json_done(&json);
 

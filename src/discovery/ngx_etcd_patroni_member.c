@@ -7,14 +7,153 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_address.h>
+#include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_member_resolve.h>
 
 
+typedef struct {
+    char                     *name;
+    ngx_etcd_patroni_role_e   role;
+} ngx_etcd_patroni_role_name_t;
+
+
+static void ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_says_t *says, json_t *object);
+static ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
+    ngx_str_t *reason);
 static void ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use);
 
 
+static const ngx_etcd_patroni_role_name_t  ngx_etcd_patroni_role_names[] = {
+    { "primary", NGX_ETCD_PATRONI_ROLE_PRIMARY },
+    { "master", NGX_ETCD_PATRONI_ROLE_PRIMARY },
+    { "standby_leader", NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER },
+    { "replica", NGX_ETCD_PATRONI_ROLE_REPLICA },
+    { "demoted", NGX_ETCD_PATRONI_ROLE_DOWN },
+    { "uninitialized", NGX_ETCD_PATRONI_ROLE_DOWN },
+    { NULL, NGX_ETCD_PATRONI_ROLE_OTHER }
+};
+
+
+ngx_etcd_patroni_role_e
+ngx_etcd_patroni_member_role(json_t *object)
+{
+    json_t                              *role;
+    const ngx_etcd_patroni_role_name_t  *row;
+
+    role = json_object_get(object, "role");
+
+    if (!json_is_string(role)) {
+        return NGX_ETCD_PATRONI_ROLE_NONE;
+    }
+
+    for (row = ngx_etcd_patroni_role_names; row->name != NULL; row++) {
+        if (ngx_etcd_json_says(role, row->name)) {
+            break;
+        }
+    }
+
+    return row->role;
+}
+
+
 ngx_int_t
+ngx_etcd_patroni_member_read(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_says_t *says, ngx_etcd_mirror_entry_t *candidate,
+    ngx_str_t *reason)
+{
+    ngx_int_t          rc;
+    ngx_etcd_decode_t  d;
+
+    ngx_memzero(says, sizeof(ngx_etcd_patroni_says_t));
+
+    ngx_etcd_decode_init(&d, &leader->service->conf->member, &candidate->key,
+                         leader->pool, NULL, reason);
+    d.value = candidate->value;
+    ngx_etcd_decode_trim(&d.value);
+
+    rc = ngx_etcd_decode_object(&d);
+
+    if (rc == NGX_OK) {
+        ngx_etcd_patroni_member_says(leader, says, d.object);
+    }
+
+    ngx_etcd_json_done(&d.json);
+
+    return rc;
+}
+
+
+static void
+ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_says_t *says, json_t *object)
+{
+    json_t      *tags;
+    json_int_t   n;
+    ngx_str_t   *state;
+
+    says->role = ngx_etcd_patroni_member_role(object);
+    says->running = ngx_etcd_json_says(json_object_get(object, "state"),
+                                         "running");
+
+    state = &leader->conf->replication_state;
+
+    says->replicates = state->len == 0
+                         || ngx_etcd_json_equals(
+                                json_object_get(object, "replication_state"),
+                                state);
+
+    tags = json_object_get(object, "tags");
+
+    says->noloadbalance = ngx_etcd_json_truth(json_object_get(tags,
+                                                            "noloadbalance"));
+    says->tagged = ngx_etcd_json_layout_tagged(&leader->service->conf->member,
+                                               tags, NULL);
+
+    n = json_integer_value(json_object_get(object, "xlog_location"));
+
+    if (n > 0) {
+        says->located = 1;
+        says->location = n;
+    }
+}
+
+
+void
+ngx_etcd_patroni_member_use(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
+    ngx_uint_t drain)
+{
+    ngx_str_t           reason;
+    ngx_etcd_leader_t  *leader;
+    ngx_etcd_member_t   member;
+
+    leader = hosts->leader;
+
+    switch (ngx_etcd_patroni_member(hosts, candidate, &member, &reason))
+    {
+    case NGX_AGAIN:
+        break;
+
+    case NGX_DECLINED:
+        ngx_etcd_leader_report(leader, candidate, &reason);
+        break;
+
+    default:
+        ngx_etcd_leader_use(leader, candidate, term, drain);
+    }
+}
+
+
+/*
+ * Makes the member that the value of a key describes.  NGX_ERROR: there is
+ * none, and *reason names the fault of the value; other results are those of
+ * ngx_etcd_patroni_member_resolve().
+ */
+
+static ngx_int_t
 ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
     ngx_str_t *reason)

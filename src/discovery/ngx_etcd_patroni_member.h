@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The member that a value of Patroni describes, with the address of its host
- * name.
+ * The member that a value of Patroni describes: its role and state, and its
+ * address, also of a host name.
  */
 
 
@@ -23,21 +23,62 @@ typedef struct {
 } ngx_etcd_patroni_hosts_t;
 
 
+typedef enum {
+    NGX_ETCD_PATRONI_ROLE_NONE = 0,      /* none is named */
+    NGX_ETCD_PATRONI_ROLE_PRIMARY,       /* "primary", "master" */
+    NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER,
+    NGX_ETCD_PATRONI_ROLE_REPLICA,
+    NGX_ETCD_PATRONI_ROLE_DOWN,          /* "demoted", "uninitialized":
+                                            PostgreSQL was stopped, or has no
+                                            data */
+    NGX_ETCD_PATRONI_ROLE_OTHER          /* "promoted", for example */
+} ngx_etcd_patroni_role_e;
+
+
+/* The key of a member says this of the member. */
+
+typedef struct {
+    ngx_etcd_patroni_role_e    role;
+    uint64_t                   location;      /* in the write-ahead log */
+    unsigned                   running:1;
+    unsigned                   located:1;
+    unsigned                   replicates:1;  /* in the wanted state */
+    unsigned                   noloadbalance:1;
+    unsigned                   tagged:1;      /* has all tags it needs */
+} ngx_etcd_patroni_says_t;
+
+
+/* Reads "role" of an object; NULL names none. */
+ngx_etcd_patroni_role_e ngx_etcd_patroni_member_role(json_t *object);
+
 /*
- * Called while the leader is selected: makes the member that the value of a
- * key describes.  A host name is replaced by an address that is known of it.
+ * The following functions are called while the leader is selected.
+ */
+
+/*
+ * Reads a value as the decoder does: a member whose role and state cannot be
+ * read is not used.  NGX_ERROR: *reason says why.
+ */
+ngx_int_t ngx_etcd_patroni_member_read(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_says_t *says, ngx_etcd_mirror_entry_t *candidate,
+    ngx_str_t *reason);
+
+/*
+ * Registers a member as ngx_etcd_leader_use() does, once its host name has an
+ * address.
+ */
+void ngx_etcd_patroni_member_use(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
+    ngx_uint_t drain);
+
+/*
+ * Replaces a host name by an address that is known of it; the key is the
+ * member's.
  *
  *     NGX_OK        the member has an address,
  *     NGX_AGAIN     its host name is being resolved for the first time,
- *     NGX_DECLINED  its host name has no address: *reason says why,
- *     NGX_ERROR     there is no member: *reason names the fault of the value,
- *                   unless it is empty.
+ *     NGX_DECLINED  its host name has no address: *reason says why.
  */
-ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
-    ngx_str_t *reason);
-
-/* Likewise, of a member that is known, by its key; never NGX_ERROR. */
 ngx_int_t ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
     ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason);
 

@@ -29,8 +29,9 @@ typedef enum {
 
 typedef enum {
     NGX_ETCD_ROLE_LEADER = 0,
-    NGX_ETCD_ROLE_REPLICA,           /* running, and not the leader */
-    NGX_ETCD_ROLE_ANY,               /* running */
+    NGX_ETCD_ROLE_REPLICA,           /* running, and a replica by its own
+                                        role */
+    NGX_ETCD_ROLE_ANY,               /* the leader, and replicas */
     NGX_ETCD_ROLE_SYNC,              /* a replica that is a synchronous
                                         standby */
     NGX_ETCD_ROLE_QUORUM,            /* a synchronous standby, quorum commit */
@@ -68,6 +69,8 @@ typedef struct {
     ngx_str_t                  config;
     ngx_str_t                  failsafe;
     uint64_t                   max_lag;      /* bytes, or ANY_LAG */
+    ngx_str_t                  replication_state;
+                                             /* of a replica; empty: any */
     ngx_uint_t                 confirm;      /* by the member's own API */
     ngx_etcd_ssl_t            *api_ssl;      /* of that API; NULL: no https */
     ngx_uint_t                 proxy;        /* the address is of proxy_url */
