@@ -171,10 +171,13 @@ same([grep { my $name = $_; !$known{$name}
              && !grep { $_ eq $name } @attributes } keys %syntax], [],
      'and no other one is');
 
-same([$documented{etcd_leader}{syntax} =~ /\b(\w+)=/g],
-     [qw(limit idle),
-      map { s/=$//r } Source::strings('ngx_etcd_leader_params')],
-     'etcd_leader: its parameters');
+my %leader = map { $_ => 1 }
+    qw(limit idle ATTRIBUTE), @paths,
+    map { s/=$//r } Source::strings('ngx_etcd_leader_params');
+
+same([keys %{{ map { $_ => 1 } $documented{etcd_leader}{syntax}
+                                   =~ /\b(\w+)=/g }}],
+     [keys %leader], 'etcd_leader: its parameters');
 
 my $formats = $page{'docs/formats.md'};
 

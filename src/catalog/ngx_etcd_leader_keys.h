@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The keys of a leader whose prefix has variables.  The catalog's template has
- * them without the watched prefix; the leader of a set has them behind the
- * prefix of the set.
+ * The keys of a leader.  If its prefix has variables, the catalog's template
+ * has them without the watched prefix, and the leader of a set has them behind
+ * the prefix of the set.
  */
 
 
@@ -16,6 +16,13 @@
 #include <ngx_core.h>
 #include <ngx_etcd_service.h>
 
+
+/*
+ * Called by the configuration: sets the keys and the watched prefix.
+ * NGX_ERROR: logged, or no memory.
+ */
+ngx_int_t ngx_etcd_leader_keys_set(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
 
 /*
  * Takes the watched prefix off all keys.  NGX_DECLINED: a key has a variable

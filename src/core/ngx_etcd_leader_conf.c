@@ -8,18 +8,14 @@
 #include <ngx_core.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
+#include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_leader_api.h>
 #include <ngx_etcd_leader_conf.h>
+#include <ngx_etcd_leader_keys.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_parameter.h>
-#include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_url.h>
 #include <ngx_etcd_str.h>
-
-
-/* Vitess stores candidates below ELECTION/locks/ */
-
-#define NGX_ETCD_LEADER_VITESS_LOCKS  "locks/"
 
 
 #define NGX_ETCD_FOR_ELECTION  (1 << NGX_ETCD_LEADER_ELECTION)
@@ -27,8 +23,8 @@
 #define NGX_ETCD_FOR_PATRONI   (1 << NGX_ETCD_LEADER_PATRONI)
 #define NGX_ETCD_FOR_VITESS    (1 << NGX_ETCD_LEADER_VITESS)
 
-#define NGX_ETCD_FOR_NAMES     (NGX_ETCD_FOR_KEY|NGX_ETCD_FOR_VITESS)
-#define NGX_ETCD_FOR_VALUES    (NGX_ETCD_FOR_ELECTION|NGX_ETCD_FOR_NAMES)
+#define NGX_ETCD_FOR_VALUES                                                   \
+    (NGX_ETCD_FOR_ELECTION|NGX_ETCD_FOR_KEY|NGX_ETCD_FOR_VITESS)
 #define NGX_ETCD_FOR_ALL       (NGX_ETCD_FOR_VALUES|NGX_ETCD_FOR_PATRONI)
 
 #define NGX_ETCD_REPEAT        0x100
@@ -53,8 +49,12 @@ typedef struct {
 
 static ngx_int_t ngx_etcd_leader_conf_format(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service);
+static ngx_uint_t ngx_etcd_leader_conf_text(ngx_conf_t *cf, char *name,
+    ngx_str_t *text);
 static char *ngx_etcd_leader_conf_param(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_uint_t *seen);
+static char *ngx_etcd_leader_conf_pointer(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, char *otherwise);
 static char *ngx_etcd_leader_conf_set(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_etcd_leader_param_t *param,
     ngx_str_t *value);
@@ -64,7 +64,7 @@ static ngx_int_t ngx_etcd_leader_conf_on_change(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_max_stale(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
-static ngx_int_t ngx_etcd_leader_conf_value_format(ngx_conf_t *cf,
+static ngx_int_t ngx_etcd_leader_conf_name(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_members(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
@@ -89,15 +89,6 @@ static ngx_int_t ngx_etcd_leader_conf_check(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service);
 static ngx_int_t ngx_etcd_leader_conf_find(ngx_str_t *names,
     ngx_str_t *name);
-static ngx_int_t ngx_etcd_leader_conf_keys(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static ngx_int_t ngx_etcd_leader_conf_patroni(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static ngx_int_t ngx_etcd_leader_conf_names(ngx_conf_t *cf,
-    ngx_etcd_leader_conf_t *leader);
-static ngx_int_t ngx_etcd_leader_conf_join(ngx_conf_t *cf, ngx_str_t *to,
-    ngx_str_t *prefix, char *rest);
-static ngx_int_t ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader);
 static void ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service);
 
 
@@ -170,11 +161,13 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
     { ngx_string("fail_timeout="), NGX_ETCD_FOR_ALL,
       NULL, ngx_etcd_leader_conf_member },
 
-    { ngx_string("value_format="), NGX_ETCD_FOR_VALUES,
-      NULL, ngx_etcd_leader_conf_value_format },
+    { ngx_string("value_format="), NGX_ETCD_FOR_VALUES, NULL, NULL },
 
-    { ngx_string("members="), NGX_ETCD_FOR_NAMES,
+    { ngx_string("members="), NGX_ETCD_FOR_VALUES,
       NULL, ngx_etcd_leader_conf_members },
+
+    { ngx_string("name="), NGX_ETCD_FOR_VALUES,
+      NULL, ngx_etcd_leader_conf_name },
 
     { ngx_string("role="), NGX_ETCD_FOR_PATRONI,
       ngx_etcd_leader_roles, ngx_etcd_leader_conf_role },
@@ -258,7 +251,7 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     }
 
     if (ngx_etcd_leader_conf_check(cf, service) != NGX_OK
-        || ngx_etcd_leader_conf_keys(cf, service) != NGX_OK
+        || ngx_etcd_leader_keys_set(cf, service) != NGX_OK
         || ngx_etcd_leader_api_done(cf, service) != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -270,27 +263,18 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 }
 
 
-/* Read first: the other parameters depend on the format. */
+/* Read first: the other parameters depend on the formats. */
 
 static ngx_int_t
 ngx_etcd_leader_conf_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 {
-    ngx_int_t    n;
-    ngx_str_t   *value, name;
-    ngx_uint_t   i;
+    ngx_int_t   n;
+    ngx_str_t   name;
+    ngx_uint_t  known;
 
-    value = cf->args->elts;
     n = NGX_ETCD_LEADER_ELECTION;
 
-    for (i = 2; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "format=", 7) != 0) {
-            continue;
-        }
-
-        name.data = value[i].data + 7;
-        name.len = value[i].len - 7;
-
+    if (ngx_etcd_leader_conf_text(cf, "format=", &name)) {
         n = ngx_etcd_leader_conf_find(ngx_etcd_leader_formats, &name);
 
         if (n == NGX_ERROR) {
@@ -302,14 +286,40 @@ ngx_etcd_leader_conf_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     }
 
     service->leader->format = n;
+    known = ngx_etcd_leader_conf_text(cf, "value_format=", &name);
 
     if (n == NGX_ETCD_LEADER_PATRONI) {
         service->member.format = &ngx_etcd_patroni_format;
         return NGX_OK;
     }
 
-    return (ngx_etcd_members_conf_format(cf, service, NULL) == NGX_CONF_OK)
+    return (ngx_etcd_members_conf_format(cf, service, known ? &name : NULL)
+            == NGX_CONF_OK)
            ? NGX_OK : NGX_ERROR;
+}
+
+
+/* Finds the last parameter of that name, which includes "=". */
+
+static ngx_uint_t
+ngx_etcd_leader_conf_text(ngx_conf_t *cf, char *name, ngx_str_t *text)
+{
+    size_t       len;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    len = ngx_strlen(name);
+    value = cf->args->elts;
+
+    for (i = cf->args->nelts - 1; i > 1; i--) {
+        if (ngx_strncmp(value[i].data, name, len) == 0) {
+            text->data = value[i].data + len;
+            text->len = value[i].len - len;
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -342,7 +352,7 @@ ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     }
 
     if (param->name.len == 0) {
-        return ngx_etcd_leader_conf_invalid(cf, value, "");
+        return ngx_etcd_leader_conf_pointer(cf, service, value, "");
     }
 
     bit = 1 << (param - ngx_etcd_leader_params);
@@ -356,13 +366,47 @@ ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     *seen |= bit;
 
     if (!(param->formats & (1 << service->leader->format))) {
-        return ngx_etcd_leader_conf_invalid(cf, value,
+        return ngx_etcd_leader_conf_pointer(cf, service, value,
                                             ": it is for another format");
     }
 
     return (param->set != NULL)
            ? ngx_etcd_leader_conf_set(cf, service, param, value)
            : NGX_CONF_OK;
+}
+
+
+/* A leader has the JSON pointers of "etcd_members", and no tags or schemes. */
+
+static char *
+ngx_etcd_leader_conf_pointer(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+    ngx_str_t *value, char *otherwise)
+{
+    char       *err;
+    u_char     *p;
+    ngx_int_t   rc;
+
+    err = NULL;
+    rc = NGX_DECLINED;
+
+    p = (u_char *) ngx_strchr(value->data, '=');
+
+    if (p != NULL && (p[1] == '/' || p[1] == '!')) {
+        rc = ngx_etcd_parameter(&service->member, value, cf->pool, &err);
+    }
+
+    if (rc == NGX_OK) {
+        return NGX_CONF_OK;
+    }
+
+    if (rc == NGX_DECLINED) {
+        return ngx_etcd_leader_conf_invalid(cf, value, otherwise);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\": %s",
+                       value, err);
+
+    return NGX_CONF_ERROR;
 }
 
 
@@ -447,11 +491,13 @@ ngx_etcd_leader_conf_max_stale(ngx_conf_t *cf,
 
 
 static ngx_int_t
-ngx_etcd_leader_conf_value_format(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+ngx_etcd_leader_conf_name(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+    ngx_str_t *value, ngx_int_t choice)
 {
-    return (ngx_etcd_members_conf_format(cf, service, value) == NGX_CONF_OK)
-           ? NGX_OK : NGX_ABORT;
+    service->leader->name = *value;
+
+    return (value->len != 0 && ngx_etcd_json_pointer_check(value) == NULL)
+           ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -549,6 +595,24 @@ ngx_etcd_leader_conf_url(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 static ngx_int_t
 ngx_etcd_leader_conf_check(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 {
+    char  *err;
+
+    if (service->leader->name.len != 0 && service->leader->members.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"name=\" requires \"members=\"");
+        return NGX_ERROR;
+    }
+
+    if (service->member.layout != NULL) {
+        err = ngx_etcd_parameter_complete(&service->member, &service->prefix);
+
+        if (err != NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"etcd_leader\" %s",
+                               err);
+            return NGX_ERROR;
+        }
+    }
+
     if (!service->rules.failsafe) {
         return NGX_OK;
     }
@@ -574,7 +638,14 @@ static ngx_int_t
 ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
 {
-    return ngx_etcd_attribute_parameter(value, &service->member.defaults);
+    char    *err;
+    u_char  *p;
+
+    p = (u_char *) ngx_strchr(value->data, '=');
+
+    return (p[1] == '/')
+           ? ngx_etcd_parameter(&service->member, value, cf->pool, &err)
+           : ngx_etcd_attribute_parameter(value, &service->member.defaults);
 }
 
 
@@ -590,180 +661,6 @@ ngx_etcd_leader_conf_find(ngx_str_t *names, ngx_str_t *name)
     }
 
     return NGX_ERROR;
-}
-
-
-/*
- * Sets the watched prefix: all keys that decide about the leader are in one
- * watch, so that their changes are seen in order.
- */
-
-static ngx_int_t
-ngx_etcd_leader_conf_keys(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
-{
-    ngx_str_t               *prefix;
-    ngx_etcd_leader_conf_t  *leader;
-
-    leader = service->leader;
-    prefix = &service->prefix;
-
-    if (leader->format == NGX_ETCD_LEADER_KEY) {
-        leader->key = *prefix;
-        return ngx_etcd_leader_conf_names(cf, leader);
-    }
-
-    /*
-     * "/db" must not match "/db2/", like in the programs that write the keys
-     */
-
-    if (prefix->data[prefix->len - 1] != '/'
-        && ngx_etcd_leader_conf_join(cf, prefix, prefix, "/") != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (leader->format == NGX_ETCD_LEADER_VITESS) {
-
-        if (ngx_etcd_leader_conf_join(cf, &leader->key, prefix,
-                                      NGX_ETCD_LEADER_VITESS_LOCKS)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        return ngx_etcd_leader_conf_names(cf, leader);
-    }
-
-    leader->watched = *prefix;
-
-    if (leader->format == NGX_ETCD_LEADER_ELECTION) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_leader_conf_patroni(cf, service);
-}
-
-
-/* Sets the keys of Patroni; keys that the role does not need are not read. */
-
-static ngx_int_t
-ngx_etcd_leader_conf_patroni(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
-{
-    ngx_str_t               *prefix;
-    ngx_uint_t               sync;
-    ngx_etcd_leader_conf_t  *leader;
-
-    leader = service->leader;
-    prefix = &service->prefix;
-
-    sync = (leader->role == NGX_ETCD_ROLE_SYNC
-            || leader->role == NGX_ETCD_ROLE_QUORUM
-            || leader->role == NGX_ETCD_ROLE_ASYNC);
-
-    if (ngx_etcd_leader_conf_join(cf, &leader->key, prefix,
-                                  NGX_ETCD_PATRONI_LEADER)
-        != NGX_OK
-        || ngx_etcd_leader_conf_join(cf, &leader->failover, prefix,
-                                     NGX_ETCD_PATRONI_FAILOVER)
-           != NGX_OK
-        || ngx_etcd_leader_conf_join(cf, &leader->members, prefix,
-                                     NGX_ETCD_PATRONI_MEMBERS)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (sync
-        && (ngx_etcd_leader_conf_join(cf, &leader->sync, prefix,
-                                      NGX_ETCD_PATRONI_SYNC)
-            != NGX_OK
-            || ngx_etcd_leader_conf_join(cf, &leader->config, prefix,
-                                         NGX_ETCD_PATRONI_CONFIG)
-               != NGX_OK))
-    {
-        return NGX_ERROR;
-    }
-
-    if (!service->rules.failsafe) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_leader_conf_join(cf, &leader->failsafe, prefix,
-                                     NGX_ETCD_PATRONI_FAILSAFE);
-}
-
-
-/* Sets the keys of the leader, and of the members that it may name. */
-
-static ngx_int_t
-ngx_etcd_leader_conf_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
-{
-    leader->watched = leader->key;
-
-    if (leader->members.len == 0
-        || ngx_etcd_leader_conf_common(leader) == NGX_OK)
-    {
-        return NGX_OK;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%V\" and \"members=%V\" must be below a common "
-                       "directory",
-                       &leader->key, &leader->members);
-
-    return NGX_ERROR;
-}
-
-
-static ngx_int_t
-ngx_etcd_leader_conf_join(ngx_conf_t *cf, ngx_str_t *to, ngx_str_t *prefix,
-    char *rest)
-{
-    u_char     *p;
-    ngx_str_t   joined;
-
-    joined.len = prefix->len + ngx_strlen(rest);
-
-    joined.data = ngx_pnalloc(cf->pool, joined.len);
-    if (joined.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    p = ngx_cpymem(joined.data, prefix->data, prefix->len);
-    ngx_memcpy(p, rest, ngx_strlen(rest));
-
-    *to = joined;
-
-    return NGX_OK;
-}
-
-
-/*
- * Finds the common directory, up to the last common slash; "/" alone is not
- * accepted.
- */
-
-static ngx_int_t
-ngx_etcd_leader_conf_common(ngx_etcd_leader_conf_t *leader)
-{
-    size_t  i, n;
-
-    n = 0;
-
-    for (i = 0; i < leader->key.len && i < leader->members.len; i++) {
-
-        if (leader->key.data[i] != leader->members.data[i]) {
-            break;
-        }
-
-        if (leader->key.data[i] == '/') {
-            n = i + 1;
-        }
-    }
-
-    leader->watched.len = n;
-
-    return (n > 1) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -788,6 +685,9 @@ ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service)
     ngx_crc32_update(&hash, (u_char *) &leader->role,
                      sizeof(ngx_etcd_role_e));
     ngx_crc32_update(&hash, leader->members.data, leader->members.len);
+    ngx_crc32_update(&hash, leader->name.data, leader->name.len);
+    ngx_crc32_update(&hash, (u_char *) &service->member.hash,
+                     sizeof(service->member.hash));
     ngx_crc32_update(&hash, format->data, format->len);
     ngx_crc32_final(hash);
 

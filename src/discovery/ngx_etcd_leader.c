@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_escape.h>
 #include <ngx_etcd_decode.h>
+#include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_str.h>
 
@@ -19,8 +20,6 @@
 #define NGX_ETCD_LEADER_REASON  512
 
 
-static ngx_uint_t ngx_etcd_leader_any(ngx_etcd_leader_conf_t *conf,
-    ngx_str_t *key);
 static ngx_uint_t ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf,
     ngx_str_t *key);
 static ngx_uint_t ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other);
@@ -31,6 +30,8 @@ static void ngx_etcd_leader_lead(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *key);
 static int64_t ngx_etcd_leader_term(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *key);
+static ngx_int_t ngx_etcd_leader_name(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *term, ngx_str_t *name);
 static void ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term);
 static ngx_str_t *ngx_etcd_leader_reason(ngx_etcd_leader_t *leader,
@@ -39,7 +40,7 @@ static ngx_str_t *ngx_etcd_leader_reason(ngx_etcd_leader_t *leader,
 
 const ngx_etcd_leader_source_t  ngx_etcd_leader_election = {
     .source = NGX_ETCD_LEADER_SOURCE,
-    .candidate = ngx_etcd_leader_any,
+    .candidate = ngx_etcd_leader_below_key,
     .select = ngx_etcd_leader_first,
 };
 
@@ -120,19 +121,14 @@ ngx_etcd_leader_wants(ngx_etcd_service_conf_t *service, ngx_str_t *key)
 }
 
 
-static ngx_uint_t
-ngx_etcd_leader_any(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
-{
-    return 1;
-}
-
-
-/* The prefix may hold keys of members, too. */
+/* Members may be below the prefix of candidates, and the other way round. */
 
 static ngx_uint_t
 ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
 {
-    return ngx_etcd_leader_below(key, &conf->key);
+    return ngx_etcd_leader_below(key, &conf->key)
+           && (conf->members.len <= conf->key.len
+               || !ngx_etcd_leader_below(key, &conf->members));
 }
 
 
@@ -327,12 +323,9 @@ ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
     ngx_str_t                 name, key, *members;
     ngx_etcd_mirror_entry_t  *member;
 
-    if (term == NULL) {
+    if (term == NULL || ngx_etcd_leader_name(leader, term, &name) != NGX_OK) {
         return NULL;
     }
-
-    name = term->value;
-    ngx_etcd_decode_trim(&name);
 
     members = &leader->conf->members;
 
@@ -357,6 +350,51 @@ ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
     }
 
     return member;
+}
+
+
+/* Reads the name of a member; NGX_ERROR: there is none, which is reported. */
+
+static ngx_int_t
+ngx_etcd_leader_name(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term,
+    ngx_str_t *name)
+{
+    ngx_int_t         rc;
+    ngx_str_t        *path;
+    ngx_etcd_json_t   json;
+
+    path = &leader->conf->name;
+
+    *name = term->value;
+    ngx_etcd_decode_trim(name);
+
+    if (path->len == 0) {
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_json_read(&json, name, 0);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_json_string(ngx_etcd_json_pointer_get(json.root, path),
+                                  name);
+    }
+
+    if (rc == NGX_OK) {
+        name->data = ngx_pstrdup(leader->pool, name);
+
+        if (name->data == NULL) {
+            leader->service->diff.broken = 1;
+            rc = NGX_ERROR;
+        }
+
+    } else {
+        ngx_etcd_leader_refuse(leader, term, &term->value,
+                               "has no name of a member where \"name=\" is");
+    }
+
+    ngx_etcd_json_done(&json);
+
+    return (rc == NGX_OK) ? NGX_OK : NGX_ERROR;
 }
 
 

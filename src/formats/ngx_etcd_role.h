@@ -57,12 +57,15 @@ typedef struct {
     ngx_etcd_leader_format_e   format;
     ngx_etcd_role_e            role;
     ngx_str_t                  watched;      /* prefix of all keys below */
-    ngx_str_t                  key;          /* of the leader; election: none;
+    ngx_str_t                  key;          /* of the leader; election,
                                                 Vitess: prefix of candidates */
     ngx_str_t                  members;      /* prefix of the members' keys,
                                                 one of which the leader's value
                                                 names; none: the value is the
                                                 member */
+    ngx_str_t                  name;         /* JSON pointer to that name in
+                                                the leader's value; empty: the
+                                                value is the name */
     ngx_str_t                  failover;     /* key of an order to hand over;
                                                 Patroni's alone */
     ngx_str_t                  sync;         /* Patroni's other keys */
