@@ -5,18 +5,31 @@ NGINX_SRC = /usr/share/nginx/src
 NGINX     = nginx
 DESTDIR   =
 ETCD      =
-T         = t
-J         = 2
+T         =
+J         = 4
+
+# make and nginx's configure take other paths apart, and "clean" would remove
+# another directory
+
+ODD := $(shell pwd | LC_ALL=C tr -d 'A-Za-z0-9/._+@,=~\n\200-\377-')
+
+ifneq ($(ODD)$(word 2,$(CURDIR)),)
+    $(error nginx-etcd is not built in "$(CURDIR)": white space, and any of \
+        '$(ODD)', must not be in the path)
+endif
+
+$(foreach name,NGINX NGINX_SRC DESTDIR ETCD BUILD,\
+    $(if $(word 2,$($(name))),$(error $(name)="$($(name))" has white space)))
 
 BUILD   = $(CURDIR)/build
 ASAN    = $(BUILD)/asan
 
-PROVE   = prove -j$(J) --timer
-CHECK   = TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
-          $(if $(ETCD),tools/etcd $(BUILD) $(ETCD))
+CHECK   = J=$(J) TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
+          tools/etcd $(BUILD) '$(ETCD)'
 
-.PHONY: all packages demo test matrix test-patroni soak crash sim mutations \
-        bench asan fuzz lint warnings figures install deb deb-test clean help
+.PHONY: all packages ports etcd demo test test-all test-rest matrix \
+        test-patroni soak crash sim mutations bench asan fuzz lint warnings \
+        figures install deb deb-test clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -31,14 +44,32 @@ all: packages
 packages:
 	@$(CHOICE) tools/packages build
 
-demo: all
-	@$(CHOICE) tools/packages test
+# what would end a target later is said before anything is built
+
+.NOTPARALLEL:
+
+ports:
+	@tools/demo ports
+
+etcd:
+	@$(CHOICE) tools/packages build test
+	@$(CHECK) true
+
+demo: ports etcd all
 	@$(CHECK) tools/demo
 
-test: all
-	@$(CHOICE) tools/packages test browser
+# The pages are looked at in a browser, and Prometheus reads the metrics, in
+# what "make test" leaves out.
+
+test: etcd all
+	@$(if $(T),$(CHOICE) tools/packages pages)
 	@$(MAKE) -s $(BUILD)/fake_etcd
-	@$(CHECK) $(PROVE) $(T)
+	@$(CHECK) tools/test $(or $(T),core)
+
+test-all test-rest: etcd all
+	@$(CHOICE) tools/packages pages
+	@$(MAKE) -s $(BUILD)/fake_etcd
+	@$(CHECK) tools/test $(@:test-%=%)
 
 # of NGINX_SRC here, only a tree of one's own is nginx for the cell "mainline"
 
@@ -47,50 +78,45 @@ OWN_SRC = $(filter-out /usr/share/nginx/src,$(NGINX_SRC))
 
 matrix:
 	@tools/packages root
-	@NGINX_SRC=$(OWN_SRC) ETCD= T='$(T)' J=$(J) tools/matrix $(MATRIX)
+	@NGINX_SRC=$(OWN_SRC) ETCD= T='$(or $(T),all)' J=$(J) tools/matrix $(MATRIX)
 
-test-patroni: all
-	@$(CHOICE) tools/packages test patroni
+test-patroni: etcd all
+	@$(CHOICE) tools/packages patroni
 	@$(CHECK) prove -v t/patroni
 
 SOAK = 600
 SEED =
 
-soak: all
-	@$(CHOICE) tools/packages test
-	@$(CHECK) TEST_SOAK=$(SOAK) TEST_SEED=$(SEED) prove -v t/never_two.t \
+soak: etcd all
+	@TEST_SOAK=$(SOAK) TEST_SEED=$(SEED) $(CHECK) prove -v t/never_two.t \
 	    t/switchover.t t/lock_safety.t t/crash.t
 
-crash: all
-	@$(CHOICE) tools/packages test
+crash: etcd all
 	@$(CHECK) prove -v t/crash.t
 
 SEEDS = 100000
 
-sim: all
-	@$(CHOICE) tools/packages test
+sim: etcd all
 	@$(MAKE) -s -C t/sim NGINX_SRC=$(NGINX_SRC) BUILD=$(BUILD)
 	@NGINX=$(NGINX) t/sim/run $(BUILD)/sim/ngx_etcd_sim_module.so \
 	    $(or $(SEED),1) $(SEEDS) $(J) $(or $(TRACE),0)
 
-mutations: all
-	@$(CHOICE) tools/packages test
+mutations: etcd all
 	@$(MAKE) -s -C t/sim NGINX_SRC=$(NGINX_SRC) BUILD=$(BUILD)
 	@NGINX=$(NGINX) NGINX_SRC=$(NGINX_SRC) t/sim/mutate $(BUILD) $(SEEDS)
 
-bench: all
-	@$(CHOICE) tools/packages test bench
+bench: etcd all
+	@$(CHOICE) tools/packages bench
 	@$(CHOICE) tools/packages go patroni || echo 'going on without them'
 	@$(CHECK) tools/bench $(T)
 
-asan: packages
-	@$(CHOICE) tools/packages test browser asan
+asan: etcd
+	@$(CHOICE) tools/packages pages asan
 	@tools/asan $(ASAN)
 	@$(MAKE) -s $(ASAN)/fake_etcd
-	@TEST_NGINX_BINARY=$(ASAN)/nginx/nginx TEST_NGINX_MODULES=$(ASAN) \
-	    TEST_SLOWER=4 TEST_NAMES=100 \
-	    $(if $(ETCD),tools/etcd $(BUILD) $(ETCD)) \
-	    $(PROVE) $(T)
+	@$(CHECK) env TEST_NGINX_BINARY=$(ASAN)/nginx/nginx \
+	    TEST_NGINX_MODULES=$(ASAN) TEST_SLOWER=4 TEST_NAMES=100 \
+	    tools/test $(or $(T),all)
 
 # beside the modules, whose protobuf-c code it uses
 
@@ -134,7 +160,9 @@ help:
 	@echo 'make            build the modules into build/'
 	@echo 'make demo       see it work: etcd, backends and nginx on port 8080'
 	@echo '                (PORT=8081: another port, DEMO_ONCE=1: do not stay)'
-	@echo 'make test       run all tests, T=t/load.t runs one'
+	@echo 'make test       run the tests that show most in five minutes,'
+	@echo '                T=t/load.t runs one'
+	@echo 'make test-all   run all tests; test-rest: what "make test" leaves out'
 	@echo 'make matrix     all this in clean roots of Debian 12, 13 and sid, and'
 	@echo '                with NGINX_SRC= on Debian 12 (MATRIX=debian13 chooses)'
 	@echo 'make test-patroni'

@@ -603,13 +603,15 @@ sub http {
 
 # How often each answer came: { body => times }; a failure counts as its status.
 
+# how often each status came, and for 200 each body, less a final line feed
+
 sub tally {
     my ($self, $path, $n, $concurrency) = @_;
 
     my %tally;
 
     for my $answer (Http::burst($self->port, $path, $n, $concurrency // 1)) {
-        $tally{$answer->{status} == 200 ? $answer->{body}
+        $tally{$answer->{status} == 200 ? $answer->{body} =~ s/\n\z//r
                                         : $answer->{status}}++;
     }
 
