@@ -19,6 +19,8 @@ static ngx_str_t model_copy(ngx_str_t *str);
 static void model_apply(sim_event_t *ev);
 static void model_lease_expire(sim_event_t *ev);
 static void model_lease_schedule(model_lease_t *lease);
+static void model_lease_renew(model_lease_t *lease);
+static void model_go_back(uint64_t time, uint64_t cluster_id, uint64_t term);
 
 
 model_t  model;
@@ -70,10 +72,13 @@ model_init(ngx_uint_t nmembers)
         member->id = 0x100 + i;
         member->applied = 1;
         member->term = model.term;
+        member->min_ttl = MODEL_MIN_TTL;
         member->apply.handler = model_apply;
         member->apply.data = member;
         ngx_queue_init(&member->streams);
     }
+
+    model.leader = &model.members[0];
 }
 
 
@@ -441,13 +446,16 @@ model_elect(void)
     model_lease_t  *lease;
 
     model.term++;
-    sim_trace("etcd: raft term %uL", model.term);
+    model.leader = &model.members[model.term % model.nmembers];
+
+    sim_trace("etcd: raft term %uL, member %ui leads", model.term,
+              model.leader->index);
 
     for (i = 0; i < model.nleases; i++) {
         lease = model.leases[i];
 
         if (lease->ended == 0) {
-            lease->expiry = sim.now + lease->ttl * SIM_SECOND;
+            model_lease_renew(lease);
             model_lease_schedule(lease);
         }
     }
@@ -461,6 +469,38 @@ model_elect(void)
 void
 model_restore(uint64_t time, ngx_uint_t other)
 {
+    uint64_t  id, term;
+
+    if (model.nstores == MODEL_STORES) {
+        return;
+    }
+
+    id = other ? 0x1000 + model.nstores : model.store->cluster_id;
+
+    /* below all that clients can have seen; each history has its own */
+
+    term = MODEL_TERM * (MODEL_STORES - model.nstores) / MODEL_STORES;
+
+    model_go_back(time, id, term);
+}
+
+
+void
+model_force(uint64_t time)
+{
+    if (model.nstores == MODEL_STORES) {
+        return;
+    }
+
+    model_go_back(time, model.store->cluster_id, model.term + 1);
+
+    model.store->forced = 1;
+}
+
+
+static void
+model_go_back(uint64_t time, uint64_t cluster_id, uint64_t term)
+{
     size_t          i;
     ngx_uint_t      n;
     model_key_t    *key;
@@ -468,15 +508,11 @@ model_restore(uint64_t time, ngx_uint_t other)
     model_lease_t  *lease;
     model_store_t  *store, *old;
 
-    if (model.nstores == MODEL_STORES) {
-        return;
-    }
-
     old = model.store;
 
     store = sim_alloc(sizeof(model_store_t));
     store->number = model.nstores;
-    store->cluster_id = other ? 0x1000 + store->number : old->cluster_id;
+    store->cluster_id = cluster_id;
     store->began = sim.now;
     store->revision = 1;
 
@@ -499,12 +535,10 @@ model_restore(uint64_t time, ngx_uint_t other)
 
     model.store = store;
     model.stores[model.nstores++] = store;
-    /* below all that clients can have seen; each history has its own */
+    model.term = term;
 
-    model.term = MODEL_TERM * (MODEL_STORES - store->number) / MODEL_STORES;
-
-    sim_trace("etcd: restored to revision %L (was %L), cluster %xL",
-              store->revision, old->revision, store->cluster_id);
+    sim_trace("etcd: restored to revision %L (was %L), cluster %xL, term %uL",
+              store->revision, old->revision, store->cluster_id, term);
 
     for (i = 0; i < model.nleases; i++) {
         lease = model.leases[i];
@@ -517,7 +551,7 @@ model_restore(uint64_t time, ngx_uint_t other)
         }
 
         lease->ended = 0;
-        lease->expiry = sim.now + lease->ttl * SIM_SECOND;
+        model_lease_renew(lease);
         model_lease_schedule(lease);
     }
 
@@ -554,9 +588,9 @@ model_lease_grant(int64_t id, int64_t ttl)
 
     lease = sim_alloc(sizeof(model_lease_t));
     lease->id = id;
-    lease->ttl = (uint64_t) ngx_max(ttl, MODEL_MIN_TTL);
+    lease->ttl = (uint64_t) ttl;
     lease->granted = sim.now;
-    lease->expiry = sim.now + lease->ttl * SIM_SECOND;
+    model_lease_renew(lease);
     lease->revoke.handler = model_lease_expire;
     lease->revoke.data = lease;
 
@@ -569,6 +603,23 @@ model_lease_grant(int64_t id, int64_t ttl)
     sim_trace("etcd: lease %xL granted, %uL s", id, lease->ttl);
 
     return lease;
+}
+
+
+uint64_t
+model_lease_ttl(model_lease_t *lease, model_member_t *member)
+{
+    return ngx_max(lease->ttl, member->min_ttl);
+}
+
+
+/* The raft leader decides when a lease ends. */
+
+static void
+model_lease_renew(model_lease_t *lease)
+{
+    lease->expiry = sim.now
+                    + model_lease_ttl(lease, model.leader) * SIM_SECOND;
 }
 
 

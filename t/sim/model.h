@@ -59,7 +59,7 @@ typedef struct {
 
 typedef struct {
     int64_t                   id;
-    uint64_t                  ttl;          /* seconds */
+    uint64_t                  ttl;          /* seconds, as asked for */
     uint64_t                  granted;
     uint64_t                  expiry;
     uint64_t                  ended;        /* 0: the lease exists */
@@ -74,6 +74,7 @@ typedef struct {
     int64_t                   revision;
     int64_t                   compacted;
     uint64_t                  began;
+    ngx_uint_t                forced;       /* by a member that lagged */
 
     model_key_t             **keys;         /* in order */
     size_t                    nkeys;
@@ -93,6 +94,8 @@ typedef struct {
     uint64_t                  id;
     int64_t                   applied;      /* revision */
     uint64_t                  term;         /* of the last applied entry */
+    uint64_t                  min_ttl;      /* seconds: a member raises lower
+                                               ones, by its own timeouts */
     uint64_t                  lag;          /* nothing is applied before */
     uint64_t                  down;         /* the member is away until then */
     uint64_t                  alone;        /* no quorum until then */
@@ -110,6 +113,7 @@ typedef struct {
     model_store_t            *stores[MODEL_STORES];
     ngx_uint_t                nstores;
     uint64_t                  term;
+    model_member_t           *leader;       /* of raft */
 
     model_lease_t           **leases;
     size_t                    nleases;
@@ -179,9 +183,18 @@ void model_elect(void);
 /* the state of that time; other: another cluster with that */
 void model_restore(uint64_t time, ngx_uint_t other);
 
+/*
+ * A member that had applied all up to that time goes on alone, in a later term
+ * (--force-new-cluster), and others join it.
+ */
+void model_force(uint64_t time);
+
 model_lease_t *model_lease(int64_t id);
 model_lease_t *model_lease_grant(int64_t id, int64_t ttl);
 void model_lease_end(model_lease_t *lease, model_reason_e reason);
+
+/* the TTL that the member counts, in seconds */
+uint64_t model_lease_ttl(model_lease_t *lease, model_member_t *member);
 
 /* the member has something to apply, or to do */
 void model_member_wake(model_member_t *member);

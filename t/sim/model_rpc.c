@@ -401,7 +401,7 @@ model_call_grant(model_member_t *member, Etcd__LeaseGrantRequest *request,
     model_header_linear(member, &header);
     response.header = &header;
     response.id = request->id;
-    response.ttl = lease->ttl;
+    response.ttl = model_lease_ttl(lease, member);
 
     model_answer(answer, &response.base);
 }
@@ -500,13 +500,13 @@ model_keep_alive(model_member_t *member, u_char *data, size_t len,
     protobuf_c_message_free_unpacked(&request->base, NULL);
 
     if (member->misled > sim.now) {
-        response.ttl = lease ? lease->ttl : 60;
+        response.ttl = lease ? model_lease_ttl(lease, member) : 60;
         sim_trace("etcd: lease %xL is not renewed by a leader that was "
                   "deposed", response.id);
 
     } else if (lease != NULL && lease->expiry > sim.now) {
-        response.ttl = lease->ttl;
-        lease->expiry = sim.now + lease->ttl * SIM_SECOND;
+        response.ttl = model_lease_ttl(lease, model.leader);
+        lease->expiry = sim.now + response.ttl * SIM_SECOND;
         sim_trace("etcd: lease %xL renewed", response.id);
     }
 

@@ -126,6 +126,8 @@ typedef struct {
     ngx_uint_t                faults;       /* bits of sim_fault_e */
     ngx_uint_t                scarce;       /* 1 in so many allocations fails;
                                                0: none does */
+    ngx_uint_t                mixed;        /* faults of mixed clusters: see
+                                               sim_world_init() */
     ngx_uint_t                calm;         /* faults are over */
     uint64_t                  end;          /* of the faults */
 
@@ -235,6 +237,7 @@ void sim_net_stick(sim_proc_t *proc, ngx_int_t member, uint64_t until);
 /* sim_faults.c */
 
 void sim_faults_init(void);
+void sim_faults_mix(void);
 void sim_faults_heal(void);
 
 

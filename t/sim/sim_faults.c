@@ -19,6 +19,11 @@ static void sim_fault_member(ngx_uint_t kind, model_member_t *member);
 static void sim_fault_elect(void);
 static void sim_fault_operator(void);
 static void sim_fault_restore(void);
+static void sim_fault_force(void);
+static void sim_fault_write(ngx_uint_t n);
+static void sim_fault_clean(ngx_uint_t all);
+static void sim_fault_put(model_rec_t *rec);
+static void sim_fault_undo(sim_event_t *ev);
 static void sim_fault_compact(void);
 static void sim_fault_deny(sim_event_t *ev);
 static uint64_t sim_fault_length(void);
@@ -27,6 +32,11 @@ static uint64_t sim_fault_length(void);
 static sim_event_t  sim_fault_next;
 static sim_event_t  sim_fault_allow;
 
+/* a key that an operator has put */
+static sim_event_t  sim_fault_wrong;
+static ngx_str_t    sim_fault_key;
+static int64_t      sim_fault_created;
+
 
 void
 sim_faults_init(void)
@@ -34,10 +44,28 @@ sim_faults_init(void)
     ngx_memzero(&sim_fault_next, sizeof(sim_event_t));
     ngx_memzero(&sim_fault_allow, sizeof(sim_event_t));
 
+    ngx_memzero(&sim_fault_wrong, sizeof(sim_event_t));
+
     sim_fault_next.handler = sim_fault_event;
+    sim_fault_wrong.handler = sim_fault_undo;
     sim_fault_allow.handler = sim_fault_deny;
 
     sim_add(&sim_fault_next, sim.now + sim_below(SIM_FAULT_PERIOD));
+}
+
+
+/* Members differ in their election timeouts, as while one is changed. */
+
+void
+sim_faults_mix(void)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < model.nmembers; i++) {
+        if (sim_chance(2)) {
+            model.members[i].min_ttl += sim_below(14);
+        }
+    }
 }
 
 
@@ -243,12 +271,85 @@ sim_fault_restore(void)
     ngx_uint_t  i;
     uint64_t    time;
 
+    if (sim.mixed && sim_chance(2)) {
+        sim_fault_force();
+        return;
+    }
+
     time = sim_chance(8) ? 0 : sim.now - sim_below(20 * SIM_SECOND) % sim.now;
 
     model_restore(time, sim_chance(2));
 
     for (i = 0; i < model.nmembers; i++) {
         sim_net_break(NULL, i);
+    }
+}
+
+
+/*
+ * All members are gone but one that lagged behind, which is made a cluster.
+ * Others write before or after a client hears of it: the revision may have
+ * passed all that the client has seen.
+ */
+
+static void
+sim_fault_force(void)
+{
+    int64_t     lost;
+    uint64_t    time;
+    ngx_uint_t  i;
+
+    lost = model.store->revision;
+    time = sim.now - sim_below(10 * SIM_SECOND) % sim.now;
+
+    model_force(time);
+
+    sim_fault_clean(0);
+
+    lost = ngx_max(lost - model.store->revision, 0);
+    sim_fault_write(sim_below(2 * lost + 2));
+
+    for (i = 0; i < model.nmembers; i++) {
+        sim_net_break(NULL, i);
+    }
+}
+
+
+static void
+sim_fault_write(ngx_uint_t n)
+{
+    static ngx_str_t  key = ngx_string("other");
+
+    while (n-- != 0) {
+        model_write(&key, &key, 0);
+    }
+}
+
+
+/*
+ * The operator deletes the keys that came back with a cluster that went on
+ * alone; and, when the faults are over, all keys of leases: a client may have
+ * taken one of its own for one of the former history.
+ */
+
+static void
+sim_fault_clean(ngx_uint_t all)
+{
+    size_t          i;
+    model_rec_t    *rec, *former;
+    model_store_t  *store;
+
+    store = model.store;
+
+    for (i = 0; store->forced && i < store->nkeys; i++) {
+        rec = store->keys[i]->last;
+        former = model_get(model.stores[store->number - 1], &rec->key);
+
+        if (!rec->deleted && rec->lease
+            && (all || former == NULL || former->create != rec->create))
+        {
+            model_write(&rec->key, NULL, 0);
+        }
     }
 }
 
@@ -290,6 +391,37 @@ sim_fault_operator(void)
 
     if (rec != NULL) {
         model_write(&rec->key, NULL, 0);
+
+        if (sim.mixed && !sim_fault_wrong.index && sim_chance(2)) {
+            sim_fault_put(rec);
+        }
+    }
+}
+
+
+/* The key is put again, with another create revision, and deleted later. */
+
+static void
+sim_fault_put(model_rec_t *rec)
+{
+    model_write(&rec->key, &rec->value, rec->lease);
+
+    sim_fault_key = rec->key;
+    sim_fault_created = model.store->revision;
+
+    sim_add(&sim_fault_wrong, sim.now + sim_fault_length());
+}
+
+
+static void
+sim_fault_undo(sim_event_t *ev)
+{
+    model_rec_t  *rec;
+
+    rec = model_get(model.store, &sim_fault_key);
+
+    if (rec != NULL && rec->create == sim_fault_created) {
+        model_write(&sim_fault_key, NULL, 0);
     }
 }
 
@@ -303,6 +435,13 @@ sim_faults_heal(void)
     sim_remove(&sim_fault_next);
     sim_remove(&sim_fault_allow);
     model.denied.len = 0;
+
+    if (sim_fault_wrong.index) {
+        sim_remove(&sim_fault_wrong);
+        sim_fault_undo(&sim_fault_wrong);
+    }
+
+    sim_fault_clean(1);
 
     for (i = 0; i < model.nmembers; i++) {
         member = &model.members[i];

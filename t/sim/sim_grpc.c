@@ -20,6 +20,7 @@ static void sim_call_list(sim_message_t *message);
 static ngx_uint_t sim_call_refused(sim_message_t *message);
 static ngx_uint_t sim_call_waits(sim_message_t *message);
 static void sim_call_streamed(sim_message_t *message);
+static uint64_t sim_call_slow(void);
 static void sim_call_answer(ngx_etcd_grpc_stream_t *stream, u_char *data,
     size_t len, ngx_uint_t last, ngx_etcd_grpc_status_e status, char *text,
     uint64_t time);
@@ -467,6 +468,13 @@ sim_call_streamed(sim_message_t *message)
         return;
     }
 
+    /* the server renews one lease of a stream after the other */
+
+    if (stream->busy > sim.now) {
+        sim_postpone(&message->event, stream->busy);
+        return;
+    }
+
     /* a member without a quorum renews nothing */
 
     if (member->alone > sim.now) {
@@ -479,9 +487,23 @@ sim_call_streamed(sim_message_t *message)
     }
 
     if (model_keep_alive(member, message->data, message->len, &answer)) {
+        stream->busy = sim.now + sim_call_slow();
         sim_call_answer(stream, answer.data, answer.len, 0, NGX_ETCD_GRPC_OK,
-                        "", sim.now);
+                        "", stream->busy);
     }
+}
+
+
+/* how long a member waits for the raft leader that has renewed a lease */
+
+static uint64_t
+sim_call_slow(void)
+{
+    if (!sim.mixed || !sim_fault(SIM_FAULT_DELAY)) {
+        return 0;
+    }
+
+    return sim_chance(8) ? sim_below(8 * SIM_SECOND) : 0;
 }
 
 

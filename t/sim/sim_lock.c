@@ -27,7 +27,16 @@ typedef struct {
     ngx_event_t               timer;        /* the request begins, or ends */
     sim_worker_t             *worker;
     ngx_uint_t                busy;
+    uint64_t                  began;
 } sim_request_t;
+
+
+/* a key that is read before it holds, and since when */
+
+typedef struct {
+    int64_t                   created;
+    uint64_t                  time;
+} sim_checked_t;
 
 
 struct sim_worker_s {
@@ -37,6 +46,7 @@ struct sim_worker_s {
     ngx_etcd_lock_conf_t      locks[SIM_LOCKS];
     ngx_etcd_lock_stats_t     stats[SIM_LOCKS];
     sim_request_t             requests[SIM_REQUESTS];
+    sim_checked_t             checked[SIM_LOCKS];
     ngx_uint_t                got[SIM_LOCKS];  /* since it is calm */
     ngx_uint_t                leaving;
     ngx_uint_t                ended;
@@ -51,6 +61,9 @@ static void sim_lock_leave(sim_proc_t *proc);
 static void sim_lock_resign(ngx_event_t *ev);
 static void sim_lock_ended(void *data);
 static void sim_lock_check(sim_proc_t *proc);
+static void sim_lock_keys(sim_worker_t *worker);
+static void sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
+static void sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
 static ngx_uint_t sim_lock_settled(sim_proc_t *proc);
 static ngx_uint_t sim_lock_left(sim_proc_t *proc);
 
@@ -60,6 +73,7 @@ static void sim_request_end(sim_request_t *request);
 static void sim_request_handler(ngx_etcd_grant_t *grant);
 static void sim_request_lost(ngx_etcd_grant_t *grant);
 static void sim_request_token(sim_request_t *request);
+static void sim_request_kept(sim_request_t *request);
 static model_store_t *sim_request_store(sim_request_t *request);
 static ngx_msec_t sim_request_pause(void);
 
@@ -256,6 +270,7 @@ sim_request_begin(sim_request_t *request)
 
     ngx_str_null(&key);
     request->busy = 1;
+    request->began = sim.now;
 
     rc = ngx_etcd_lock_begin(grant, &key, &sim.log);
 
@@ -301,6 +316,7 @@ sim_request_handler(ngx_etcd_grant_t *grant)
     }
 
     sim_request_token(request);
+    sim_request_kept(request);
 
     /* some hold it for longer than a loss may go unnoticed */
 
@@ -344,6 +360,46 @@ sim_request_token(sim_request_t *request)
     }
 
     *last = grant->token;
+}
+
+
+/* etcd had a key that was kept, and no other one, since the request came */
+
+static void
+sim_request_kept(sim_request_t *request)
+{
+    model_rec_t           *rec;
+    model_store_t         *store;
+    ngx_etcd_mutex_t      *mutex;
+    ngx_etcd_lock_key_t   *key;
+    ngx_etcd_lock_name_t  *name;
+
+    store = model.store;
+    key = request->grant.key;
+    name = request->grant.conf->name;
+    mutex = key->mutex;
+
+    if (name->handoff != 0 || key->passes == 0
+        || store->began >= request->began)
+    {
+        return;
+    }
+
+    rec = model_get(store, &mutex->entry.key);
+
+    if (sim_gone(&mutex->entry.key, mutex->entry.created, request->began)) {
+        sim_fail("a key that is kept is there", "%V of revision %L was gone "
+                 "when a request of %s came", &mutex->entry.key,
+                 mutex->entry.created, request->worker->proc->name);
+        return;
+    }
+
+    if (rec != NULL && sim_waits(&request->grant.lock->lock_queue.from, rec,
+                                 request->began))
+    {
+        sim_fail("a key is kept while nobody waits", "%V was passed on at %s",
+                 &mutex->entry.key, request->worker->proc->name);
+    }
 }
 
 
@@ -425,6 +481,124 @@ sim_lock_check(sim_proc_t *proc)
             sim_leads(proc, "lock", &prefix, &mutex->entry.key,
                       mutex->entry.created, grant->conf->name->permits);
         }
+    }
+
+    sim_lock_keys(worker);
+}
+
+
+static void
+sim_lock_keys(sim_worker_t *worker)
+{
+    ngx_queue_t              *q;
+    ngx_rbtree_t             *tree;
+    ngx_etcd_lock_t          *lock;
+    ngx_rbtree_node_t        *node;
+    ngx_etcd_lock_key_t      *key;
+    ngx_etcd_worker_locks_t  *locks;
+
+    locks = worker->conf.worker_locks;
+
+    if (locks == NULL) {
+        return;
+    }
+
+    tree = &locks->tree;
+
+    if (tree->root == tree->sentinel) {
+        return;
+    }
+
+    for (node = ngx_rbtree_min(tree->root, tree->sentinel);
+         node != NULL;
+         node = ngx_rbtree_next(tree, node))
+    {
+        lock = (ngx_etcd_lock_t *) node;
+
+        for (q = ngx_queue_head(&lock->keys);
+             q != ngx_queue_sentinel(&lock->keys);
+             q = ngx_queue_next(q))
+        {
+            key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+
+            sim_lock_kept(worker, key);
+            sim_lock_read(worker, key);
+        }
+    }
+}
+
+
+/* A watch that knows the key knows all that were put before. */
+
+static void
+sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_mirror_t          *mirror;
+    ngx_etcd_mirror_entry_t    *own;
+    ngx_etcd_lock_queue_key_t  *entry;
+
+    entry = &key->mutex->entry;
+    mirror = &key->lock->lock_queue.mirror;
+
+    if (!key->kept || !mirror->synced) {
+        return;
+    }
+
+    own = ngx_etcd_mirror_find(mirror, &entry->own);
+
+    if (own != NULL && own->create_revision == entry->created
+        && mirror->entries.n > 1)
+    {
+        sim_fail("a key is kept while nobody waits",
+                 "%V is kept, and %ui keys are known at %s", &entry->key,
+                 mirror->entries.n, worker->proc->name);
+    }
+}
+
+
+/* A key that has waited holds after a read, which began when it was there. */
+
+static void
+sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+{
+    sim_checked_t              *checked;
+    ngx_etcd_lock_queue_key_t  *entry;
+
+    entry = &key->mutex->entry;
+    checked = &worker->checked[key->lock->name - worker->names];
+
+    switch (entry->state) {
+
+    case NGX_ETCD_MUTEX_WAITING:
+        checked->created = 0;
+        break;
+
+    case NGX_ETCD_MUTEX_CHECKING:
+        if (checked->created != entry->created) {
+            checked->created = entry->created;
+            checked->time = sim.now;
+        }
+
+        break;
+
+    case NGX_ETCD_MUTEX_HELD:
+        if (checked->created == entry->created
+            && model.store->began < checked->time
+            && sim_gone(&entry->key, entry->created, checked->time))
+        {
+            sim_fail("a key that was read is there", "%V of revision %L was "
+                     "gone before %s has read it", &entry->key,
+                     entry->created, worker->proc->name);
+        }
+
+        if (checked->created == entry->created) {
+            checked->created = 0;
+        }
+
+        break;
+
+    default:
+        break;
     }
 }
 

@@ -72,6 +72,7 @@ struct ngx_etcd_grpc_stream_s {
     model_stream_t            watch;
     ngx_uint_t                watching;
     sim_event_t               reset;
+    uint64_t                  busy;         /* with a renewal, until then */
 };
 
 

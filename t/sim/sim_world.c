@@ -87,6 +87,9 @@ sim_world_init(void)
         sim.scarce = (ngx_uint_t) 8 << sim_below(8);
     }
 
+    sim.mixed = (sim.seed % 10 == 2 || sim.seed % 10 == 4
+                 || sim.seed % 10 == 8);
+
     sim.end = sim.now + 5 * SIM_SECOND + sim_below(40 * SIM_SECOND);
 
     sim_trace("seed %uL, faults %xi until %uL s", sim.seed, sim.faults,
@@ -94,6 +97,11 @@ sim_world_init(void)
 
     model_init(1 + sim_below(SIM_MEMBERS));
     model.list_chunk = (sim.seed % 2) ? 0 : 3;
+
+    if (sim.mixed) {
+        sim_faults_mix();
+    }
+
     sim_net_init();
 
     sim_world_conf();
@@ -129,6 +137,12 @@ sim_world_conf(void)
     conf->rebalance = sim_chance(2) ? 10000 : 0;
 
     conf->audit_interval = sim_chance(2) ? 15000 : 0;
+
+    /* a list alone tells apart histories whose revisions and terms grow */
+
+    if (sim.mixed) {
+        conf->audit_interval = 15000;
+    }
 
     ngx_str_set(&conf->key_namespace, "");
 
@@ -408,6 +422,12 @@ sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key, int64_t created,
         return 1;
     }
 
+    /* a key that the member had which went on is nobody else's */
+
+    if (rec != NULL && end == NULL && store->forced) {
+        return 0;
+    }
+
     /*
      * Locks and leaderships of a former history are to be given up, since
      * others may have theirs again; but a process that goes on with a key that
@@ -445,6 +465,54 @@ sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key, int64_t created,
                  "%s holds %s %V of revision %L, which was taken away %uL ms "
                  "ago", proc->name, what, key, created,
                  (sim.now - since) / SIM_MS);
+    }
+
+    return 0;
+}
+
+
+ngx_uint_t
+sim_gone(ngx_str_t *key, int64_t created, uint64_t time)
+{
+    model_key_t  *found;
+    model_rec_t  *rec, *end;
+
+    end = NULL;
+    found = model_find(model.store, key);
+
+    for (rec = found ? found->last : NULL; rec != NULL; rec = rec->prev) {
+        if (!rec->deleted && rec->create == created) {
+            return end != NULL && end->time < time;
+        }
+
+        end = rec->deleted ? rec : end;
+    }
+
+    return 1;
+}
+
+
+ngx_uint_t
+sim_waits(ngx_str_t *prefix, model_rec_t *own, uint64_t time)
+{
+    size_t          i;
+    model_rec_t    *rec;
+    model_store_t  *store;
+
+    store = model.store;
+
+    for (i = model_lower(store, prefix); i < store->nkeys; i++) {
+        rec = store->keys[i]->last;
+
+        if (rec->key.len < prefix->len
+            || ngx_memcmp(rec->key.data, prefix->data, prefix->len) != 0)
+        {
+            break;
+        }
+
+        if (!rec->deleted && rec != own && rec->time < time) {
+            return 1;
+        }
     }
 
     return 0;

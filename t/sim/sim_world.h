@@ -55,6 +55,12 @@ void sim_nothing(void *data);
 ngx_uint_t sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key,
     int64_t created, int64_t lease);
 
+/* 1: the key that was created at that revision was gone at that time */
+ngx_uint_t sim_gone(ngx_str_t *key, int64_t created, uint64_t time);
+
+/* 1: etcd has had another key below the prefix, behind that one, since then */
+ngx_uint_t sim_waits(ngx_str_t *prefix, model_rec_t *rec, uint64_t time);
+
 /* how many keys below the prefix are older than that revision */
 ngx_uint_t sim_before(model_store_t *store, ngx_str_t *prefix, int64_t created);
 
