@@ -7,7 +7,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_worker_tables.h>
+
+
+/* us for which a starting worker waits for the mutex, all tables together */
+
+#define NGX_ETCD_WORKER_TABLES_WAIT  1000000
 
 
 /* the result of several updates: another round is needed, and how soon */
@@ -19,17 +25,21 @@
 void
 ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log)
 {
+    uint64_t                   deadline;
+    ngx_int_t                  rc;
     ngx_uint_t                 i;
     ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
+    deadline = ngx_etcd_time_budget_now() + NGX_ETCD_WORKER_TABLES_WAIT;
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {
-        (void) ngx_etcd_table_init(services[i]->table, &services[i]->rules,
-                                   &conf->zone, services[i]->set,
-                                   services[i]->set_id, services[i]->method, 0,
-                                   log);
+        rc = ngx_etcd_table_init(services[i]->table, &services[i]->rules,
+                                 &conf->zone, services[i]->set,
+                                 services[i]->set_id, services[i]->method, 0,
+                                 log);
+        (void) ngx_etcd_table_insist(services[i]->table, rc, 0, deadline);
     }
 
     catalogs = conf->catalogs.elts;

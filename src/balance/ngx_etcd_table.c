@@ -86,6 +86,20 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
 }
 
 
+ngx_int_t
+ngx_etcd_table_insist(ngx_etcd_table_t *table, ngx_int_t rc, uint64_t until,
+    uint64_t deadline)
+{
+    while (rc == NGX_BUSY && table->nmembers == 0 && !table->set->dirty
+           && ngx_etcd_time_budget_now() < deadline)
+    {
+        rc = ngx_etcd_table_work(table, until);
+    }
+
+    return rc;
+}
+
+
 static ngx_uint_t
 ngx_etcd_table_wakes(void *data)
 {

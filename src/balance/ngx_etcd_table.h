@@ -114,6 +114,15 @@ ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
     ngx_etcd_table_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint32_t set_id,
     const ngx_etcd_method_t *method, uint64_t until, ngx_log_t *log);
+
+/*
+ * Goes on with a first read, whose result so far is "rc", as long as it found
+ * the mutex held and the time "deadline" of ngx_etcd_time_budget_now() has not
+ * come: without members, known ones would not be served.  Returns the result.
+ */
+ngx_int_t ngx_etcd_table_insist(ngx_etcd_table_t *table, ngx_int_t rc,
+    uint64_t until, uint64_t deadline);
+
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
 /*

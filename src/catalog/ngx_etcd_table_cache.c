@@ -12,9 +12,12 @@
 #include <ngx_etcd_time_budget.h>
 
 
-/* attempts to read a set for its first request */
+/*
+ * us for which the first request of a set waits for the mutex.  A holder of a
+ * busy machine may not run for long; a lock of nginx's own would have no limit.
+ */
 
-#define NGX_ETCD_TABLE_CACHE_TRIES  16
+#define NGX_ETCD_TABLE_CACHE_WAIT  1000000
 
 /* tables that one tick gives up */
 
@@ -268,25 +271,18 @@ static void
 ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
     ngx_etcd_cached_table_t *cached, uint32_t set_id)
 {
-    uint64_t           until;
+    uint64_t           now, until;
     ngx_int_t          rc;
-    ngx_uint_t         i;
     ngx_etcd_table_t  *table;
 
     table = &cached->table;
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+    now = ngx_etcd_time_budget_now();
+    until = now + NGX_ETCD_TIME_BUDGET;
 
     rc = ngx_etcd_table_init(table, cache->rules, cache->zone, cached->set,
                              set_id, cache->method, until, cache->log);
-
-    for (i = 0; i < NGX_ETCD_TABLE_CACHE_TRIES; i++) {
-
-        if (rc != NGX_BUSY || table->nmembers != 0) {
-            break;
-        }
-
-        rc = ngx_etcd_table_work(table, until);
-    }
+    rc = ngx_etcd_table_insist(table, rc, until,
+                               now + NGX_ETCD_TABLE_CACHE_WAIT);
 
     /* ngx_etcd_table_cache_sync() goes on */
 
