@@ -22,8 +22,11 @@ use Nginx;
 use Wait;
 
 use constant {
-    SERVICES => 400,         # a list of 800 KB
-    PAGE     => 400000,      # bytes of it that come before the rest
+    # Two pages, of 8192 keys and of the rest; each service has a value of 100
+    # bytes.
+    SERVICES => 12000,
+    LENGTH   => 100,
+    HELD     => 1300000,     # bytes: with the first page, without the second
 };
 
 my $etcd = Etcd->new()->start();
@@ -37,7 +40,7 @@ worker_processes 2;
 
 etcd {
     endpoints %%ENDPOINT%%;
-    zone 64m;
+    zone 512m;
     %%STATE%%
 }
 
@@ -46,7 +49,7 @@ http {
     etcd_set $color /color default=none;
 
     upstream services {
-        etcd_members /services/$arg_s/ limit=10000;
+        etcd_members /services/$arg_s/ limit=20000;
     }
 
     upstream leaders {
@@ -106,7 +109,7 @@ stream {
     }
 
     upstream lines {
-        etcd_members /services/$numbered/ limit=10000;
+        etcd_members /services/$numbered/ limit=20000;
     }
 
     server {
@@ -124,15 +127,15 @@ stream {
 EOC
 
 my $has_stream = Nginx::has('stream');
-
-$conf .= $stream if $has_stream;
+my $both = $has_stream ? $conf . $stream : $conf;
 
 my @kinds = qw(services leaders versions colors);
 my @waits = qw(services leaders versions);
 
+my $value = sprintf('%-*s', LENGTH, $one->address);
+
 for my $n (1 .. SERVICES / 100) {
-    $etcd->txn(map { [put => "/services/s$n-$_/1", $one->address . ' ' x 2000] }
-                   1 .. 100);
+    $etcd->txn(map { [put => "/services/s$n-$_/1", $value] } 1 .. 100);
 }
 
 $etcd->put('/services/z/1', $one->address);
@@ -206,18 +209,20 @@ sub cold {
 # no etcd from the start
 
 $chaos->set(refuse => 1);
-$nginx->start($conf);
+$nginx->start($both);
 cold('etcd is away', sub { $chaos->set(refuse => 0) }, @kinds);
 
-# the list is held in the middle
+# The list is held in the middle.  That of stream is one of its own, which might
+# come whole.
 
+$has_stream = 0;
 $nginx->quit();
-$chaos->set(hold_after => PAGE);
-$nginx->start();
+$chaos->set(hold_after => HELD);
+$nginx->start($conf);
 wait_for { status_of('/to/services?s=s1-1') == 200 } 20, 'the first page'
     or fail('the first page');
 
-# a list that is tried again would get another part of the same length
+# a list that is tried again would get as much once more
 
 $chaos->set(hold_down => 1);
 cold('the list is held', sub { $chaos->set(hold_after => 0, hold_down => 0) },
@@ -225,9 +230,10 @@ cold('the list is held', sub { $chaos->set(hold_after => 0, hold_down => 0) },
 
 # the agent is killed meanwhile
 
+$has_stream = Nginx::has('stream');
 $nginx->quit();
 $chaos->set(hold_down => 1);
-$nginx->start();
+$nginx->start($both);
 
 my $pid;
 
@@ -245,7 +251,7 @@ cold('another agent', sub { $chaos->set(hold_down => 0) }, @kinds);
 $chaos->set(hold_down => 1);
 $chaos->cut();
 ok($nginx->set(ADDED => 'upstream added { etcd_members /releases/$arg_v/; }')
-         ->reload($conf), 'a reload');
+         ->reload($both), 'a reload');
 is(status_of('/to/services?s=z'), 200, 'a known service');
 is(status_of('/to/services?s=none'), 404, 'a service that is known not to be');
 is(status_of('/to/added?v=v1'), 503, 'the new upstream is not read');
@@ -257,7 +263,7 @@ becomes { status_of('/to/added?v=none') } 404, 'it has no other';
 
 $nginx->quit();
 $nginx->set(STATE => 'state_path ' . $nginx->dir . '/state;', ADDED => '')
-      ->start($conf);
+      ->start($both);
 becomes { status_of('/to/services?s=z') } 200, 'with a state file';
 becomes { status_of('/to/services?s=none') } 404, 'all is read';
 ok(wait_for(sub { -s $nginx->dir . '/state/default.json' }, 20),
@@ -280,7 +286,7 @@ $etcd->user_add('nginx', 'secret', qw(/elections/ /versions/ /color
 $etcd->auth_enable('root-secret');
 $nginx->write_secret('password', 'secret');
 $nginx->set(STATE => "user nginx; password_file password;")
-      ->start($conf);
+      ->start($both);
 becomes { status_of('/to/leaders?s=z') } 200, 'a prefix that may be read';
 is(status_of('/to/services?s=z'), 503, 'one that may not');
 is(status_of('/to/services?s=none'), 503, 'whatever the name');
