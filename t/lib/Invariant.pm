@@ -116,12 +116,14 @@ sub holds {
 sub look {
     my ($self) = @_;
 
-    my @requests = map { parse($_) } $self->lines();
+    my @lines = $self->lines();
+    my $read = time();          # to judge thousands of requests takes a while
+    my @requests = map { parse($_) } @lines;
     my @history = $self->{writer} ? $self->{writer}->history() : ();
     my $deleted = deletions($self->{members}, @history);
     my @found = map { $self->judge($_, $deleted) } @requests;
     my @times = sort { $a <=> $b } map { $_->{end} } @requests;
-    my $gap = $self->gap($self->{last} // (), @times, time());
+    my $gap = $self->gap($self->{last} // (), @times, $read);
 
     my $usual = $self->{control}->longest($self->{looked} // time());
 
