@@ -261,7 +261,8 @@ goes('/s/l5', 'one', 'as many sets as the limit allows');
 ok((wait_for {
         $nginx->error_log =~ m{"/services/l6/" is not used, since there are 8};
     } 10, 'the report'), 'the limit is reported');
-is(service('l6')->{status}, 404, 'a set beyond it is none');
+is(service('l6')->{status}, 503, 'a set beyond it is not known');
+is(service('none')->{status}, 503, 'and neither is what there is not');
 is(service('web')->{body}, 'two', 'and those present stay');
 
 $etcd->del('/services/web/1');

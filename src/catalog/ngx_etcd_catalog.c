@@ -663,7 +663,7 @@ ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog)
 static void
 ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
 {
-    if ((catalog->again.timer_set && catalog->map->over == 0)
+    if (catalog->again.timer_set
         || !ngx_etcd_set_map_list_done(catalog->zone, catalog->map))
     {
         return;

@@ -38,6 +38,7 @@ ngx_etcd_catalog_report_over(ngx_etcd_catalog_report_t *report,
 
     map = report->conf->map;
     map->over++;
+    map->listed = 0;
 
     if (report->over) {
         return;
@@ -61,6 +62,7 @@ ngx_etcd_catalog_report_full(ngx_etcd_catalog_report_t *report,
 
     map = report->conf->map;
     map->over++;
+    map->listed = 0;
     map->state = NGX_ETCD_MEMBER_SET_FULL;
 
     if (report->full) {

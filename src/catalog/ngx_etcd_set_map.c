@@ -578,7 +578,7 @@ ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
 ngx_uint_t
 ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
 {
-    if (map->listed || !ngx_etcd_zone_owned(zone)) {
+    if (map->listed || map->over != 0 || !ngx_etcd_zone_owned(zone)) {
         return 0;
     }
 

@@ -46,8 +46,8 @@ typedef struct {
     ngx_atomic_t                     state;        /* values of set->state */
     ngx_atomic_t                     listed;       /* 1: all keys were seen
                                                       since the start: etcd has
-                                                      no set that is not here,
-                                                      but for "over" */
+                                                      no set that is not here
+                                                      */
     ngx_etcd_atomic64_t              revision;     /* all sets are complete up
                                                       to it; 0: list */
     ngx_etcd_atomic64_t              verified;     /* ngx_etcd_clock(): all
@@ -166,8 +166,8 @@ ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found);
 
 /*
- * Called by the owner: all sets that etcd has are in the map.  Returns 1 if
- * this is new.
+ * Called by the owner after all keys were seen.  Returns 1 if now, and not
+ * before, all sets that etcd has are in the map: none is beyond the limit.
  */
 ngx_uint_t ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map);

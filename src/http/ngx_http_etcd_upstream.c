@@ -291,7 +291,7 @@ ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc)
 
     } else if (rc == NGX_BUSY) {
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "no such set yet: etcd was not read to the end");
+                      "no such set yet: not all keys in etcd are known");
 
     } else {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,

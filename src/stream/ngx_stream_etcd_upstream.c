@@ -252,8 +252,8 @@ ngx_stream_etcd_refuse(ngx_stream_session_t *s,
 
     } else if (rc == NGX_BUSY) {
         ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "no such set in upstream \"%V\" yet: etcd was not read "
-                      "to the end", &service->name);
+                      "no such set in upstream \"%V\" yet: not all keys in "
+                      "etcd are known", &service->name);
 
     } else {
         ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
