@@ -322,11 +322,14 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
         return;
     }
 
-    rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_time_budget_now()
-                                           + NGX_ETCD_TIME_BUDGET);
+    rc = NGX_OK;
 
-    if (rc == NGX_OK && agent->cluster == NULL) {
-        rc = ngx_etcd_agent_enter(agent);
+    if (agent->cluster == NULL) {
+        rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_time_budget_now()
+                                               + NGX_ETCD_TIME_BUDGET);
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_agent_enter(agent);
+        }
     }
 
     if (rc == NGX_OK) {

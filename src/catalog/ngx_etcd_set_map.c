@@ -28,8 +28,6 @@
 
 
 static void ngx_etcd_set_map_clear(void *data);
-static void ngx_etcd_set_map_renew(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_map_t *map);
 static ngx_int_t ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_etcd_zone_t *from, ngx_etcd_set_map_t *old,
     uint32_t *after, ngx_pool_t *pool);
@@ -99,28 +97,11 @@ ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone, ngx_etcd_object_id_t *id,
 
     if (rc == NGX_OK) {
         map->limit = limit;
-        ngx_etcd_set_map_renew(zone, map);
     }
 
     ngx_etcd_zone_unlock(zone);
 
     return (rc == NGX_OK) ? map : NULL;
-}
-
-
-/* The sets of a map are declared with it.  Called under the mutex. */
-
-static void
-ngx_etcd_set_map_renew(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
-{
-    ngx_etcd_set_node_t  *node;
-
-    for (node = ngx_etcd_set_map_first(map);
-         node != NULL;
-         node = ngx_etcd_set_map_next(map, node))
-    {
-        node->set->object.epoch = zone->epoch;
-    }
 }
 
 
@@ -367,6 +348,7 @@ ngx_etcd_set_map_create(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     }
 
     node->set->proof = &map->verified;
+    node->set->declared = &map->object.epoch;
     node->set->used = 0;
     node->set_id = node->set->object.id;
     node->node.hash = ngx_etcd_shared_map_hash(prefix);

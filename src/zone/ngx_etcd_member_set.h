@@ -311,6 +311,9 @@ struct ngx_etcd_member_set_s {
     ngx_etcd_atomic64_t             *proof;        /* in place of verified, for
                                                       all sets of the prefix;
                                                       NULL: verified */
+    uint32_t                        *declared;     /* in place of the epoch:
+                                                      that of the map; NULL:
+                                                      object.epoch */
     ngx_atomic_t                     used;         /* ngx_current_msec of the
                                                       last request; 0: none */
 };

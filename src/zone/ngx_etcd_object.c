@@ -254,6 +254,10 @@ ngx_etcd_object_retire(ngx_etcd_zone_t *zone,
 {
     ngx_etcd_redo_t  redo;
 
+    if (zone->retiring == &object->queue) {
+        zone->retiring = ngx_queue_next(&object->queue);
+    }
+
     redo.n = 0;
 
     ngx_etcd_redo_set(&redo, &object->id, 0);

@@ -10,7 +10,14 @@
 #include <ngx_etcd_retire.h>
 
 
+/* sets that are looked at under the mutex: each may be in a page of its own */
+
+#define NGX_ETCD_RETIRE_SETS  64
+
+
 static ngx_uint_t ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data);
+static ngx_uint_t ngx_etcd_retire_declared(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set);
 static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone, void *data);
 static ngx_uint_t ngx_etcd_retire_set(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t *left);
@@ -50,31 +57,60 @@ ngx_etcd_retire_piece(ngx_etcd_zone_t *zone, void *data)
 }
 
 
-/* A piece of all old sets. */
+/* A piece of all sets, of which the old ones are freed. */
 
 static ngx_uint_t
 ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data)
 {
-    ngx_uint_t              left;
-    ngx_queue_t            *q, *next, *sets;
+    ngx_uint_t              n, left;
+    ngx_queue_t            *sets;
     ngx_etcd_member_set_t  *set;
 
     left = NGX_ETCD_ENTRY_PIECE;
 
     sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
 
-    for (q = ngx_queue_head(sets); q != ngx_queue_sentinel(sets); q = next) {
-        next = ngx_queue_next(q);
-        set = ngx_queue_data(q, ngx_etcd_member_set_t, object.queue);
+    if (zone->retiring == NULL) {
+        zone->retiring = ngx_queue_head(sets);
+    }
 
-        if (ngx_etcd_object_old(zone, &set->object)
-            && !ngx_etcd_retire_set(zone, set, &left))
-        {
+    for (n = 0; zone->retiring != ngx_queue_sentinel(sets); n++) {
+
+        if (n == NGX_ETCD_RETIRE_SETS) {
+            return 1;
+        }
+
+        set = ngx_queue_data(zone->retiring, ngx_etcd_member_set_t,
+                             object.queue);
+
+        if (ngx_etcd_retire_declared(zone, set)) {
+            zone->retiring = ngx_queue_next(zone->retiring);
+
+        } else if (!ngx_etcd_retire_set(zone, set, &left)) {
             return 1;
         }
     }
 
+    zone->retiring = NULL;
+
     return 0;
+}
+
+
+/* A set of a map is declared with the map, unless it was taken out. */
+
+static ngx_uint_t
+ngx_etcd_retire_declared(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+{
+    uint32_t  epoch;
+
+    epoch = set->object.epoch;
+
+    if (epoch != 0 && set->declared != NULL) {
+        epoch = *set->declared;
+    }
+
+    return epoch >= zone->epoch;
 }
 
 

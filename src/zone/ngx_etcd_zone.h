@@ -185,6 +185,10 @@ typedef struct {
     ngx_uint_t                       epoch;        /* of this cycle */
     ngx_uint_t                       row;          /* of this process */
     ngx_uint_t                       hidden;       /* from its core dumps */
+    ngx_queue_t                     *retiring;     /* of the owner: the set that
+                                                      ngx_etcd_retire_sets()
+                                                      looks at next; NULL: the
+                                                      first */
 } ngx_etcd_zone_t;
 
 
