@@ -40,7 +40,15 @@ ngx_int_t
 ngx_etcd_retire_one(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint64_t until)
 {
-    return ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_piece, set, until);
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_piece, set, until);
+
+    if (rc != NGX_OK) {
+        zone->retiring = NULL;
+    }
+
+    return rc;
 }
 
 

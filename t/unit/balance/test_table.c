@@ -10,6 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_hash.h>
+#include <ngx_etcd_retire.h>
 #include "test_loop.h"
 #include "test_world.h"
 
@@ -19,6 +20,7 @@ static char  *test_table_methods[] = {
 };
 
 #define TEST_TABLE_METHODS  6
+#define TEST_TABLE_OTHERS   100    /* sets: more than a piece of the owner's */
 
 
 /* A table has what its set has, with every method, also after a shortage. */
@@ -132,6 +134,47 @@ test_table_reused(ngx_pool_t *pool)
     ngx_etcd_table_done(&table);
 
     test_alloc_resume();
+}
+
+
+/*
+ * A set that is too large to be freed at once grows old after the owner has
+ * passed it: the next pass finds it.
+ */
+
+static void
+test_table_retired(ngx_pool_t *pool)
+{
+    u_char                  name[NGX_INT_T_LEN];
+    ngx_uint_t              i;
+    ngx_etcd_zone_t        *zone;
+    ngx_etcd_object_id_t    id;
+    ngx_etcd_member_set_t  *set;
+
+    tap_expect(test_table_init(pool, "round_robin") == NGX_OK);
+    test_table_add(0, 200, NULL);
+
+    zone = &test_world.zone;
+    set = test_world.set;
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    id.name.data = name;
+
+    for (i = 0; i < TEST_TABLE_OTHERS; i++) {
+        id.name.len = ngx_sprintf(name, "%ui", i) - name;
+        tap_expect(ngx_etcd_member_set_declare(zone, &id) != NULL);
+    }
+
+    tap_expect(ngx_etcd_zone_claim(zone, 0) == NGX_OK);
+    tap_check(ngx_etcd_retire_sets(zone, 1) == NGX_AGAIN);
+    tap_check(set->nslots != 0);
+
+    set->object.epoch = 0;
+
+    tap_check(ngx_etcd_retire_one(zone, set, 1) == NGX_AGAIN);
+    tap_check(set->nslots != 0);
+    tap_check(ngx_etcd_retire_sets(zone, (uint64_t) -1) == NGX_OK);
+    tap_check(set->nslots == 0);
 }
 
 
@@ -566,6 +609,7 @@ test_table_method_names(ngx_pool_t *pool)
 ngx_etcd_tap_test_t  test_table[] = {
     { "table: follows its set", test_table_follows },
     { "table: its set is another's", test_table_reused },
+    { "sets: one grows old behind the owner", test_table_retired },
     { "pick: each peer once", test_table_tries },
     { "pick: weights", test_table_weights },
     { "pick: connections", test_table_conns },
