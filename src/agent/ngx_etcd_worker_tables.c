@@ -11,11 +11,6 @@
 #include <ngx_etcd_worker_tables.h>
 
 
-/* us for which a starting worker waits for the mutex, all tables together */
-
-#define NGX_ETCD_WORKER_TABLES_WAIT  1000000
-
-
 /* the result of several updates: another round is needed, and how soon */
 
 #define ngx_etcd_worker_tables_both(rc, other)                                \
@@ -31,7 +26,7 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log)
     ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
 
-    deadline = ngx_etcd_time_budget_now() + NGX_ETCD_WORKER_TABLES_WAIT;
+    deadline = ngx_etcd_time_budget_now() + NGX_ETCD_TABLE_WAIT;
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {

@@ -116,6 +116,13 @@ ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
     const ngx_etcd_method_t *method, uint64_t until, ngx_log_t *log);
 
 /*
+ * us for which first reads wait for the mutex: one, or those of all tables of
+ * a starting worker.  A busy machine may keep the holder from running; a lock
+ * of nginx's own would have no limit.
+ */
+#define NGX_ETCD_TABLE_WAIT  1000000
+
+/*
  * Goes on with a first read, whose result so far is "rc", as long as it found
  * the mutex held and the time "deadline" of ngx_etcd_time_budget_now() has not
  * come: without members, known ones would not be served.  Returns the result.

@@ -78,8 +78,8 @@ ngx_int_t ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
 
 /*
- * Called in each worker: makes its cache of tables.  "values" and "maps" are
- * those of the cluster, from which the variables may come.
+ * Called in each worker: makes its cache of tables.  A prefix may have
+ * variables of "etcd_set": "values" and "maps" are all of the cluster.
  */
 void ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
     ngx_array_t *values, ngx_array_t *maps, ngx_log_t *log);

@@ -46,8 +46,7 @@ typedef struct {
     ngx_atomic_t                     state;        /* values of set->state */
     ngx_atomic_t                     listed;       /* 1: all keys were seen
                                                       since the start: etcd has
-                                                      no set that is not here
-                                                      */
+                                                      no others */
     ngx_etcd_atomic64_t              revision;     /* all sets are complete up
                                                       to it; 0: list */
     ngx_etcd_atomic64_t              verified;     /* ngx_etcd_clock(): all

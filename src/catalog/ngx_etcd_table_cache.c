@@ -12,13 +12,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-/*
- * us for which the first request of a set waits for the mutex.  A holder of a
- * busy machine may not run for long; a lock of nginx's own would have no limit.
- */
-
-#define NGX_ETCD_TABLE_CACHE_WAIT  1000000
-
 /* tables that one tick gives up */
 
 #define NGX_ETCD_TABLE_CACHE_IDLE   64
@@ -281,8 +274,7 @@ ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
 
     rc = ngx_etcd_table_init(table, cache->rules, cache->zone, cached->set,
                              set_id, cache->method, until, cache->log);
-    rc = ngx_etcd_table_insist(table, rc, until,
-                               now + NGX_ETCD_TABLE_CACHE_WAIT);
+    rc = ngx_etcd_table_insist(table, rc, until, now + NGX_ETCD_TABLE_WAIT);
 
     /* ngx_etcd_table_cache_sync() goes on */
 
