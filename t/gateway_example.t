@@ -41,7 +41,8 @@ sub goes {
 }
 
 
-is(got('shop.example.com'), 404, 'a service that does not exist');
+# 503 until nginx has read etcd
+goes(404, 'a service that does not exist', 'shop.example.com');
 
 $etcd->put('/services/shop/1', $shop->address);
 goes('shop', 'its first key', 'shop.example.com');
