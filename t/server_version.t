@@ -2,8 +2,8 @@
 
 # The version of etcd that an endpoint runs is in the status and in the metrics,
 # and nginx warns once of a version that is not safe for leaders, elections and
-# locks, if there are any.  It logs once that an endpoint does not tell its
-# version.
+# locks, if there are any, and once of one that has a security advisory, if there
+# are secrets in etcd.  It logs once that an endpoint does not tell its version.
 
 use strict;
 use warnings;
@@ -52,16 +52,43 @@ my @cases = (
     ['unknown',       undef],
 );
 
+my $WATCHES = 'GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all later '
+              . 'ones)';
+my $CRL = "$WATCHES and GHSA-3wh4-j44w-pg92 (with \"--listen-client-http-urls\" "
+          . 'a CRL is not enforced)';
+
+# [etcd's version, advisories, the version without them]
+
+my @advisories = (
+    ['3.4.42',     $CRL,     '3.5.33'],
+    ['3.5.31',     $CRL,     '3.5.33'],
+    ['3.5.32',     $WATCHES, '3.5.33'],
+    ['3.5.33-rc.0', $WATCHES, '3.5.33'],
+    ['3.5.33'],
+    ['3.6.0-rc.5', $CRL,     '3.6.14'],
+    ['3.6.12',     $CRL,     '3.6.14'],
+    ['3.6.13',     $WATCHES, '3.6.14'],
+    ['3.6.14'],
+    ['3.7.0-rc.0', $CRL,     '3.7.1'],
+    ['3.7.0',      $WATCHES, '3.7.1'],
+    ['3.7.1'],
+    ['3.8.0'],
+);
+
 my (@blocks, @upstreams, %fakes);
 
 
 sub block {
     my ($name, $version, $directive, $upstream) = @_;
 
-    $fakes{$name} = Fake->new()->start(defined $version
-        ? ('ok', '--etcd-version', $version)
-        : ('trailers-only:7:etcdserver: permission denied',
-           '--only', 'Status'));
+    $fakes{$name} = Fake->new()->start(
+        !defined $version
+        ? ('trailers-only:7:etcdserver: permission denied',
+           '--only', 'Status')
+        : ($directive // '') =~ /^user/
+        ? ('trailers-only:9:etcdserver: authentication is not enabled',
+           '--only', 'Authenticate', '--etcd-version', $version)
+        : ('ok', '--etcd-version', $version));
 
     push @blocks, "etcd $name {",
         'endpoints ' . $fakes{$name}->endpoints . ';', 'zone 256k;',
@@ -79,7 +106,17 @@ for my $i (0 .. $#cases) {
 
 block('leads', '3.4.23', undef, 'etcd_leader /l');
 
-# The cluster has no elections, no locks, no leaders.
+# Private keys are in etcd, or its rights keep others from something.
+
+for my $i (0 .. $#advisories) {
+    block("a$i", $advisories[$i][0]);
+    push @upstreams, "etcd_set \$key$i /key/\$ssl_server_name type=pem "
+        . "cluster=a$i;";
+}
+
+block('logs_in', '3.5.32', 'user nginx; password_file password');
+
+# The cluster has no elections, no locks, no leaders, and no secrets.
 
 block('members', '3.4.23');
 block('registers', '3.4.23', 'register /r/1 value=here');
@@ -90,6 +127,9 @@ block('untold', undef, $election =~ s/NAME/untold/r);
 block('unasked', undef);
 
 my $nginx = Nginx->new();
+
+$nginx->write_secret('password', 'secret');
+
 my $config = join("\n", 'worker_processes 2;',
     'events { worker_connections 1024; }', @blocks, 'http {', @upstreams,
     'server { listen 127.0.0.1:%%PORT%%;',
@@ -144,6 +184,28 @@ for my $i (0 .. $#cases) {
              "$says: says what, where, and what mends it");
     }
 }
+
+for my $i (0 .. $#advisories) {
+    my ($says, $faults, $mended) = @{ $advisories[$i] };
+    my $name = "a$i";
+
+    asked($name);
+    ok(wait_for(sub { endpoint($name)->{version} }, 10), "$says is shown");
+
+    my @warnings = warnings($name);
+
+    is(scalar(@warnings), $faults ? 1 : 0, "$says: how many advisories");
+
+    if ($faults) {
+        my $is = $faults eq $CRL ? 'are' : 'is';
+        my $text = "in which $faults $is not mended: for \"user\" and "
+                   . "\"type=pem\" upgrade it to $mended or later";
+
+        like($warnings[0], qr/ \Q$text\E$/, "$says: says which, and what mends");
+    }
+}
+
+ok(wait_for(sub { warnings('logs_in') }, 10), 'with "user": a warning');
 
 asked('leads');
 ok(wait_for(sub { warnings('leads') }, 10), 'a leader: a warning');

@@ -25,6 +25,15 @@ typedef struct {
 } ngx_etcd_server_fault_t;
 
 
+/* the first versions of a series without a fault that an advisory names */
+
+typedef struct {
+    uint64_t    series;                         /* the first of the next one */
+    uint64_t    watches;                        /* mends GHSA-xg4h-6gfc-h4m8 */
+    uint64_t    crl;                            /* mends GHSA-3wh4-j44w-pg92 */
+} ngx_etcd_server_advisory_t;
+
+
 static void ngx_etcd_server_version_ready(void *data);
 static void ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
     ngx_etcd_http2_t *h2);
@@ -44,6 +53,23 @@ static const ngx_etcd_server_fault_t  ngx_etcd_server_version_faults[] = {
 
     { ngx_etcd_server_version(3, 7, 0) - 1,
       ngx_etcd_server_version(3, 6, 5), ngx_etcd_server_version(3, 6, 9) },
+
+    { 0, 0, 0 }
+};
+
+
+/* 3.4 is out of support: nothing is mended in it */
+
+static const ngx_etcd_server_advisory_t  ngx_etcd_server_advisories[] = {
+
+    { ngx_etcd_server_version(3, 6, 0) - 1,
+      ngx_etcd_server_version(3, 5, 33), ngx_etcd_server_version(3, 5, 32) },
+
+    { ngx_etcd_server_version(3, 7, 0) - 1,
+      ngx_etcd_server_version(3, 6, 14), ngx_etcd_server_version(3, 6, 13) },
+
+    { ngx_etcd_server_version(3, 8, 0) - 1,
+      ngx_etcd_server_version(3, 7, 1), ngx_etcd_server_version(3, 7, 0) },
 
     { 0, 0, 0 }
 };
@@ -279,6 +305,36 @@ ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended)
 
         return (version < fault->reads) ? "linearizable reads may be stale"
                                         : NULL;
+    }
+
+    return NULL;
+}
+
+
+char *
+ngx_etcd_server_version_advisory(uint64_t version, uint64_t *mended)
+{
+    const ngx_etcd_server_advisory_t  *advisory;
+
+    for (advisory = ngx_etcd_server_advisories; advisory->series; advisory++) {
+
+        if (version >= advisory->series) {
+            continue;
+        }
+
+        *mended = advisory->watches;
+
+        if (version < advisory->crl) {
+            return "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all "
+                   "later ones) and GHSA-3wh4-j44w-pg92 (with "
+                   "\"--listen-client-http-urls\" a CRL is not enforced) are "
+                   "not mended";
+        }
+
+        return (version < advisory->watches)
+               ? "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all "
+                 "later ones) is not mended"
+               : NULL;
     }
 
     return NULL;

@@ -4,7 +4,8 @@
  *
  * The version of etcd that an endpoint runs (Status of etcd's v3 API,
  * Maintenance), asked once on each connection of the streams channel, and which
- * of its faults concern the safety of leaders, elections and locks.
+ * of its faults concern the safety of leaders, elections and locks, or what is
+ * secret in etcd.
  *
  * The reads channel is not asked: an answer to this would hide that the
  * endpoint answers no reads (see ngx_etcd_unary_blame()).
@@ -81,6 +82,12 @@ u_char *ngx_etcd_server_version_text(u_char *p, uint64_t version);
  * nothing is known to be wrong.
  */
 char *ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended);
+
+/*
+ * Likewise, the security advisories that concern clients which rely on the
+ * rights of users, or keep private keys in etcd.
+ */
+char *ngx_etcd_server_version_advisory(uint64_t version, uint64_t *mended);
 
 
 #endif /* _NGX_ETCD_SERVER_VERSION_H_INCLUDED_ */

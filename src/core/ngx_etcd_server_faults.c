@@ -12,15 +12,17 @@
 #include <ngx_etcd_server_versions.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_shown.h>
+#include <ngx_etcd_value_map.h>
 
 
 static void ngx_etcd_server_faults_known(void *data, ngx_str_t *url,
     uint64_t version);
 static ngx_uint_t ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf);
+static ngx_uint_t ngx_etcd_server_faults_secrets(ngx_etcd_conf_t *conf);
 static void ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf,
     ngx_str_t *url);
 static void ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
-    uint64_t version, char *fault, uint64_t mended);
+    uint64_t version, char *fault, char *what, uint64_t mended);
 
 
 ngx_int_t
@@ -53,7 +55,19 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_FAULT))
     {
-        ngx_etcd_server_faults_warn(conf, url, version, fault, mended);
+        ngx_etcd_server_faults_warn(conf, url, version, fault,
+                                    "leaders, elections and locks", mended);
+    }
+
+    fault = ngx_etcd_server_version_advisory(version, &mended);
+
+    if (fault != NULL
+        && ngx_etcd_server_faults_secrets(conf)
+        && ngx_etcd_server_versions_first(&conf->zone,
+                                          NGX_ETCD_SERVER_VERSIONS_ADVISORY))
+    {
+        ngx_etcd_server_faults_warn(conf, url, version, fault,
+                                    "\"user\" and \"type=pem\"", mended);
     }
 }
 
@@ -94,10 +108,31 @@ ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf)
 }
 
 
+/* Returns 1 if rights in etcd matter, or private keys are there. */
+
+static ngx_uint_t
+ngx_etcd_server_faults_secrets(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    maps = conf->value_maps.elts;
+
+    for (i = 0; i < conf->value_maps.nelts; i++) {
+        if (maps[i]->secret) {
+            return 1;
+        }
+    }
+
+    return conf->client.user.len != 0;
+}
+
+
 static void
 ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
 {
-    if (ngx_etcd_server_faults_matter(conf)
+    if ((ngx_etcd_server_faults_matter(conf)
+         || ngx_etcd_server_faults_secrets(conf))
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_UNTOLD))
     {
@@ -111,7 +146,7 @@ ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
 
 static void
 ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
-    uint64_t version, char *fault, uint64_t mended)
+    uint64_t version, char *fault, char *what, uint64_t mended)
 {
     u_char  has[NGX_ETCD_SERVER_VERSION_LEN + 1];
     u_char  needs[NGX_ETCD_SERVER_VERSION_LEN + 1];
@@ -121,6 +156,7 @@ ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "etcd cluster \"%V\": endpoint %V runs etcd %s, in which %s: "
-                  "for leaders, elections and locks upgrade it to %s or later",
-                  &conf->name, ngx_etcd_shown(url), has, fault, needs);
+                  "for %s upgrade it to %s or later",
+                  &conf->name, ngx_etcd_shown(url), has, fault, what,
+                  needs);
 }

@@ -26,6 +26,7 @@ uint64_t ngx_etcd_server_versions_get(ngx_etcd_zone_t *zone, ngx_str_t *url);
 
 #define NGX_ETCD_SERVER_VERSIONS_FAULT   1
 #define NGX_ETCD_SERVER_VERSIONS_UNTOLD  2
+#define NGX_ETCD_SERVER_VERSIONS_ADVISORY  4
 
 /*
  * Returns 1 once in the life of the zone for each of these: the caller, of all
