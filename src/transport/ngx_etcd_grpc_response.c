@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_escape.h>
+#include <ngx_etcd_message.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_secret.h>
@@ -450,12 +451,13 @@ static void
 ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     size_t len)
 {
-    size_t                 size;
-    ngx_int_t              rc;
-    ngx_uint_t             exceeded;
-    ngx_pool_t            *pool;
-    ProtobufCMessage      *message;
-    ngx_etcd_grpc_body_t  *body;
+    size_t                  size;
+    ngx_int_t               rc;
+    ngx_uint_t              exceeded;
+    ngx_pool_t             *pool;
+    ProtobufCMessage       *message;
+    ngx_etcd_grpc_body_t   *body;
+    ngx_etcd_http2_conf_t  *conf;
 
     size = (len < NGX_ETCD_GRPC_POOL_SMALL) ? NGX_ETCD_GRPC_POOL_SMALL
                                             : NGX_ETCD_GRPC_POOL_LARGE;
@@ -484,6 +486,18 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
     if (message == NULL) {
         ngx_destroy_pool(pool);
         ngx_etcd_grpc_unreadable(stream, len, exceeded);
+        return;
+    }
+
+    conf = ngx_etcd_http2_conf(stream->http2.h2);
+
+    if (conf->header != NULL
+        && conf->header(conf->data, ngx_etcd_message_cluster_id(message))
+           != NGX_OK)
+    {
+        ngx_destroy_pool(pool);
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_UNAVAILABLE,
+                                    "another cluster answers");
         return;
     }
 

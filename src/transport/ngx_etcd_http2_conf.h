@@ -24,7 +24,7 @@ typedef struct ngx_etcd_http2_s  ngx_etcd_http2_t;
  *
  * Handlers are never called from inside ngx_etcd_http2_connect().  Any
  * handler may call ngx_etcd_http2_close() and may start and cancel calls.  The
- * owner may leave out alive(), pong() and draining().
+ * owner may leave out alive(), header(), pong() and draining().
  */
 
 typedef struct {
@@ -60,6 +60,13 @@ typedef struct {
      * serves no calls may still send PING, SETTINGS and WINDOW_UPDATE.
      */
     void                     (*alive)(void *data, ngx_uint_t answer);
+
+    /*
+     * A message has a header (ResponseHeader of etcd's v3 API) with this id of
+     * the cluster, which is 0 if the peer is a proxy.  If the result is not
+     * NGX_OK, the message is not handed on, and its call ends with UNAVAILABLE.
+     */
+    ngx_int_t                (*header)(void *data, uint64_t cluster_id);
 
     /*
      * A PING was answered.  "sent" is the ngx_etcd_clock() reading at the

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_message.h>
+#include <ngx_etcd_proto.pb-c.h>
 #include <ngx_etcd_secret.h>
 
 
@@ -545,4 +546,25 @@ ngx_etcd_message_release(ngx_etcd_message_block_t *block)
     } else {
         ngx_free(block);
     }
+}
+
+
+uint64_t
+ngx_etcd_message_cluster_id(ProtobufCMessage *message)
+{
+    Etcd__ResponseHeader            *header;
+    const ProtobufCFieldDescriptor  *field;
+
+    field = protobuf_c_message_descriptor_get_field(message->descriptor, 1);
+
+    if (field == NULL
+        || field->label == PROTOBUF_C_LABEL_REPEATED
+        || field->descriptor != &etcd__response_header__descriptor)
+    {
+        return 0;
+    }
+
+    header = *(Etcd__ResponseHeader **) ((u_char *) message + field->offset);
+
+    return (header != NULL) ? header->cluster_id : 0;
 }

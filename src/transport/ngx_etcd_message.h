@@ -49,6 +49,12 @@ ProtobufCMessage *ngx_etcd_message_unpack_in_place(
     const ProtobufCMessageDescriptor *descriptor, ngx_pool_t *pool,
     u_char *data, size_t len, ngx_uint_t *exceeded);
 
+/*
+ * Returns the id of the cluster in the header of a message of etcd, or 0 if
+ * there is none.
+ */
+uint64_t ngx_etcd_message_cluster_id(ProtobufCMessage *message);
+
 
 /* bytes from realloc(), or "secret": from ngx_etcd_secret_malloc() */
 

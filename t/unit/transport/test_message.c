@@ -99,6 +99,39 @@ test_message_unpack(ngx_pool_t *pool)
 }
 
 
+/* Lists of things, other messages, and answers of proxies have no id. */
+
+static void
+test_message_cluster_id(ngx_pool_t *pool)
+{
+    Etcd__KeyValue        kv;
+    Etcd__TxnRequest      txn;
+    Etcd__WatchResponse   watch;
+    Etcd__RangeResponse   range;
+    Etcd__ResponseHeader  header;
+
+    etcd__key_value__init(&kv);
+    etcd__txn_request__init(&txn);
+    etcd__watch_response__init(&watch);
+    etcd__range_response__init(&range);
+    etcd__response_header__init(&header);
+
+    tap_check(ngx_etcd_message_cluster_id(&watch.base) == 0);
+
+    watch.header = &header;
+    range.header = &header;
+    tap_check(ngx_etcd_message_cluster_id(&watch.base) == 0);
+
+    header.cluster_id = 0xffffffffffffffff;
+    tap_check(ngx_etcd_message_cluster_id(&watch.base) == 0xffffffffffffffff);
+    tap_check(ngx_etcd_message_cluster_id(&range.base) == 0xffffffffffffffff);
+
+    tap_check(ngx_etcd_message_cluster_id(&kv.base) == 0);
+    tap_check(ngx_etcd_message_cluster_id(&txn.base) == 0);
+    tap_check(ngx_etcd_message_cluster_id(&header.base) == 0);
+}
+
+
 /*
  * A message that ends anywhere is one with fewer fields, or none.  Fields end
  * at two places in there: the header, and the key.
@@ -337,6 +370,7 @@ test_message_random(ngx_pool_t *pool)
 
 ngx_etcd_tap_test_t  test_message[] = {
     { "message: fields", test_message_unpack },
+    { "message: a cluster id", test_message_cluster_id },
     { "message: truncated", test_message_truncated },
     { "message: the wire format", test_message_wire },
     { "message: limits", test_message_limits },
