@@ -32,6 +32,8 @@ static ngx_int_t ngx_etcd_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_etcd_init_process(ngx_cycle_t *cycle);
 static void ngx_etcd_exit_process(ngx_cycle_t *cycle);
 static ngx_int_t ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data);
+static void ngx_etcd_init_cluster(ngx_etcd_conf_t *ecf,
+    ngx_etcd_conf_t *former);
 
 static char *ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
@@ -409,14 +411,9 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
         goto failed;
     }
 
-    /* a zone of another size is new: copy the state of the cluster */
-
     former = (old == NULL) ? ngx_etcd_conf_former(ecf) : NULL;
 
-    if (former != NULL) {
-        ecf->zone.sh->cluster = former->zone.sh->cluster;
-        ecf->zone.sh->space = former->zone.sh->space;
-    }
+    ngx_etcd_init_cluster(ecf, former);
 
     services = ecf->services.elts;
 
@@ -473,6 +470,22 @@ failed:
                   ecf->values.nelts + ecf->value_maps.nelts);
 
     return NGX_ERROR;
+}
+
+
+/* A zone of another size is new: the state of the cluster is copied. */
+
+static void
+ngx_etcd_init_cluster(ngx_etcd_conf_t *ecf, ngx_etcd_conf_t *former)
+{
+    if (former != NULL) {
+        ecf->zone.sh->cluster = former->zone.sh->cluster;
+        ecf->zone.sh->space = former->zone.sh->space;
+        ecf->zone.sh->id = former->zone.sh->id;
+    }
+
+    ecf->client.shared_id = &ecf->zone.sh->id;
+    ecf->client.epoch = ecf->zone.epoch;
 }
 
 

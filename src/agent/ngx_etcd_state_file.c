@@ -582,6 +582,7 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
     if (rc == NGX_OK) {
         conf->zone.sh->cluster.cluster_id = restore.state.cluster_id;
         conf->zone.sh->cluster.revision = restore.state.revision;
+        conf->zone.sh->id.id = restore.state.cluster_id;
 
         ngx_log_error(NGX_LOG_NOTICE, log, 0,
                       "etcd cluster \"%V\": %ui members of revision %uL are "

@@ -311,7 +311,10 @@ ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     cluster = channel->cluster;
     level = NGX_LOG_INFO;
 
+    /* an endpoint of another cluster has a line of its own */
+
     if (!channel->outage
+        && channel->subchannel->place->foreign == 0
         && (cluster->reported == 0
             || ngx_current_msec - cluster->reported
                > NGX_ETCD_CLUSTER_QUIET))
@@ -386,6 +389,10 @@ ngx_etcd_channel_alive(void *data, ngx_uint_t answer)
 
     if (answer) {
         channel->heard = ngx_current_msec;
+    }
+
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY && subchannel->id != 0) {
+        ngx_etcd_cluster_id_answered(cluster);
     }
 
     if (channel->outage && ngx_etcd_channel_held(channel)) {

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_latency.h>
+#include <ngx_etcd_shared_id.h>
 #include <ngx_etcd_grpc.h>
 #include <ngx_etcd_endpoints.h>
 
@@ -63,6 +64,9 @@ typedef struct {
     ngx_msec_t                   resolver_timeout;
     ngx_msec_t                   rebalance;     /* 0: never */
     ngx_msec_t                   auto_sync;     /* 0: never */
+    ngx_etcd_shared_id_t        *shared_id;     /* NULL: each client has its
+                                                   own */
+    ngx_uint_t                   epoch;         /* of the configuration */
 } ngx_etcd_cluster_conf_t;
 
 
@@ -85,7 +89,10 @@ struct ngx_etcd_cluster_s {
     ngx_etcd_auto_sync_t        *auto_sync;     /* NULL: off */
     ngx_etcd_server_version_t   *server_version;  /* NULL: nobody asks */
 
-    uint64_t                     cluster_id;    /* 0: not known yet */
+    ngx_etcd_shared_id_t         id;            /* if conf->shared_id is NULL,
+                                                   and what was read of it */
+    uint64_t                     cluster_id;    /* of the history; 0: not known
+                                                   yet */
     int64_t                      revision;      /* the highest seen by watches;
                                                    a member may lag behind */
     int64_t                      linearized;    /* the highest in linearizable
@@ -139,6 +146,55 @@ void ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time);
  * complained about too many PINGs.
  */
 ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
+
+
+/*
+ * An address may belong to another cluster by now: it was used again after a
+ * member was replaced, or a name leads to an old cluster and a new one.  So
+ * each connection first tells the id of its cluster (ngx_etcd_subchannel.h),
+ * and no other call is made on a connection of another one.  The id in the
+ * header of each later answer is compared, too.
+ *
+ * The id is in shared memory, so all clients of an nginx agree on it
+ * (ngx_etcd_shared_id.h): it stays over reloads, and is kept in the state file.  If none is known, that
+ * of the first endpoint that answers is taken.
+ *
+ * Another cluster takes the place of the known one only if no endpoint of the
+ * known one has answered any client for request_timeout, and each endpoint has
+ * failed once more after that, or belongs to another cluster.  Then
+ * ngx_etcd_history.h discards what is known of the former one.
+ *
+ * Clients of a former configuration, whose endpoints may be others, keep the
+ * id that they know.
+ */
+
+/* Returns the id of the cluster in use; 0: not known yet. */
+uint64_t ngx_etcd_cluster_id_known(ngx_etcd_cluster_t *cluster);
+
+/*
+ * An endpoint answers with that cluster id; 0: it does not tell one (a proxy).
+ *
+ *     NGX_OK        the endpoint may be used,
+ *     NGX_DECLINED  it belongs to another cluster,
+ *     NGX_AGAIN     no cluster is known yet: see ngx_etcd_cluster_id_adopt().
+ */
+ngx_int_t ngx_etcd_cluster_id_check(ngx_etcd_cluster_t *cluster, uint64_t id);
+
+/* something was received from an endpoint of the cluster in use */
+void ngx_etcd_cluster_id_answered(ngx_etcd_cluster_t *cluster);
+
+/*
+ * Another id becomes that of the cluster in use, unless another client was
+ * faster, whose choice is taken then.  Returns 1 if this one was the first.
+ */
+ngx_uint_t ngx_etcd_cluster_id_adopt(ngx_etcd_cluster_t *cluster, uint64_t id);
+
+/*
+ * Logs an endpoint that belongs to another cluster, with that id, or (0) to
+ * the one in use again; once for all processes.
+ */
+void ngx_etcd_cluster_id_report(ngx_etcd_cluster_t *cluster,
+    ngx_etcd_place_t *place, uint64_t id);
 
 
 #endif /* _NGX_ETCD_CLUSTER_H_INCLUDED_ */

@@ -177,9 +177,35 @@ ngx_etcd_endpoints_failed(ngx_etcd_endpoints_t *endpoints,
 
     place->failures++;
     place->failed = 1;
-    place->until = ngx_etcd_clock() + 1 + (ngx_msec_t) ngx_random() % max;
+    place->lost = ngx_etcd_clock();
+    place->until = place->lost + 1 + (ngx_msec_t) ngx_random() % max;
+
+    if (endpoints->missing == 0) {
+        endpoints->missing = place->lost;
+    }
 
     endpoints->version++;
+}
+
+
+ngx_uint_t
+ngx_etcd_endpoints_silent(ngx_etcd_endpoints_t *endpoints, uint64_t time)
+{
+    ngx_uint_t         i;
+    ngx_etcd_place_t  *place;
+
+    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
+        place = &endpoints->places[i];
+
+        if (place->endpoint != NULL
+            && place->foreign == 0
+            && place->lost < time)
+        {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 

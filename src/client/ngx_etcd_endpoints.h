@@ -52,6 +52,9 @@ typedef struct {
                                                    set aside */
     uint64_t                     tried;         /* time of the last attempt */
     ngx_uint_t                   failures;      /* in a row */
+    uint64_t                     lost;          /* time of the last failure */
+    uint64_t                     foreign;       /* cluster id, if it is not that
+                                                   of the cluster in use */
     ngx_uint_t                   connecting;    /* subchannels in this state */
     ngx_uint_t                   connected;
     unsigned                     failed:1;      /* at the last attempt */
@@ -64,6 +67,10 @@ typedef struct {
     ngx_uint_t                   home;          /* index */
     ngx_int_t                    current;       /* of the streams channel, in
                                                    use or tried last; -1:
+                                                   none */
+    uint64_t                     missing;       /* time of the first failure
+                                                   since an endpoint of the
+                                                   cluster in use answered; 0:
                                                    none */
     ngx_uint_t                   version;       /* number of changes */
     ngx_log_t                   *log;
@@ -107,6 +114,13 @@ void ngx_etcd_endpoints_left(ngx_etcd_endpoints_t *endpoints,
  */
 void ngx_etcd_endpoints_failed(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place, ngx_uint_t proved);
+
+/*
+ * Returns 1 if each endpoint has failed at that time or later, by
+ * ngx_etcd_clock(), or belongs to another cluster.
+ */
+ngx_uint_t ngx_etcd_endpoints_silent(ngx_etcd_endpoints_t *endpoints,
+    uint64_t time);
 
 /* the streams channel connects to the place, or moves to it */
 void ngx_etcd_endpoints_set_current(ngx_etcd_endpoints_t *endpoints,

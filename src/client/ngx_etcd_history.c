@@ -71,7 +71,7 @@ void
 ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
     Etcd__ResponseHeader *header, ngx_etcd_history_mark_t *mark)
 {
-    ngx_uint_t  other, back, older;
+    ngx_uint_t  other, back, older, level;
 
     /* a header without a cluster id is made by a proxy */
 
@@ -92,7 +92,11 @@ ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
     }
 
     if (other || back || older) {
-        ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+        /* ngx_etcd_cluster_id_check() has warned of another cluster */
+
+        level = other ? NGX_LOG_INFO : NGX_LOG_WARN;
+
+        ngx_log_error(level, cluster->log, 0,
                       "etcd cluster \"%V\": another history: %s (cluster id "
                       "%xL, was %xL; revision %L, was %L; raft term %uL, was "
                       "%uL)", &cluster->conf->name,

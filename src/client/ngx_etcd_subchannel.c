@@ -7,6 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_backoff.h>
+#include <ngx_etcd_proto.pb-c.h>
 #include <ngx_etcd_subchannel.h>
 
 
@@ -24,8 +26,19 @@ static ngx_int_t ngx_etcd_subchannel_dial_next(
     ngx_str_t *reason);
 static void ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
     ngx_etcd_endpoint_t *endpoint);
-static void ngx_etcd_subchannel_refused(ngx_event_t *ev);
+static void ngx_etcd_subchannel_next(ngx_event_t *ev);
 static void ngx_etcd_subchannel_ready(void *data);
+static ngx_int_t ngx_etcd_subchannel_identify(
+    ngx_etcd_subchannel_t *subchannel);
+static ngx_int_t ngx_etcd_subchannel_header(void *data, uint64_t id);
+static ngx_int_t ngx_etcd_subchannel_identified(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool);
+static void ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void ngx_etcd_subchannel_decide(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel,
+    ngx_str_t *reason);
 static void ngx_etcd_subchannel_check_limit(
     ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_subchannel_draining(void *data);
@@ -45,8 +58,8 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
     subchannel->pings = 0;
     subchannel->tried = 0;
 
-    ngx_etcd_event_init(&subchannel->refused, ngx_etcd_subchannel_refused,
-                        subchannel, subchannel->cluster->log);
+    ngx_etcd_event_init(&subchannel->next, ngx_etcd_subchannel_next, subchannel,
+                        subchannel->cluster->log);
 
     ngx_etcd_endpoints_connecting(&subchannel->cluster->endpoints, place);
 
@@ -61,7 +74,7 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
     subchannel->naddrs = 1;
 
     if (ngx_etcd_subchannel_dial(subchannel) != NGX_OK) {
-        ngx_post_event(&subchannel->refused, &ngx_posted_events);
+        ngx_post_event(&subchannel->next, &ngx_posted_events);
     }
 }
 
@@ -85,8 +98,8 @@ ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
     subchannel->h2 = NULL;
 
     ngx_etcd_lookup_cancel(&subchannel->lookup);
-
-    ngx_etcd_event_stop(&subchannel->refused);
+    ngx_etcd_grpc_cancel(&subchannel->identify);
+    ngx_etcd_event_stop(&subchannel->next);
 
     ngx_etcd_endpoints_left(&subchannel->cluster->endpoints, subchannel->place,
                             ready);
@@ -212,6 +225,7 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
     conf->max_message_size = ccf->max_message_size;
     conf->ready = ngx_etcd_subchannel_ready;
     conf->alive = subchannel->alive;
+    conf->header = ngx_etcd_subchannel_header;
     conf->pong = subchannel->pong;
     conf->draining = ngx_etcd_subchannel_draining;
     conf->closed = ngx_etcd_subchannel_closed;
@@ -275,13 +289,27 @@ ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
 
 
 static void
-ngx_etcd_subchannel_refused(ngx_event_t *ev)
+ngx_etcd_subchannel_next(ngx_event_t *ev)
 {
-    ngx_str_t  reason;
+    ngx_str_t               reason;
+    ngx_etcd_subchannel_t  *subchannel;
 
-    ngx_str_set(&reason, "connect() failed");
+    subchannel = ev->data;
 
-    ngx_etcd_subchannel_fail(ev->data, &reason);
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_IDENTIFYING) {
+        ngx_etcd_grpc_cancel(&subchannel->identify);
+        ngx_etcd_subchannel_decide(subchannel);
+        return;
+    }
+
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY) {
+        ngx_str_set(&reason, "it belongs to another cluster");
+
+    } else {
+        ngx_str_set(&reason, "connect() failed");
+    }
+
+    ngx_etcd_subchannel_fail(subchannel, &reason);
 }
 
 
@@ -290,15 +318,198 @@ ngx_etcd_subchannel_ready(void *data)
 {
     ngx_etcd_subchannel_t *subchannel = data;
 
+    ngx_str_t  reason;
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_IDENTIFYING;
+    subchannel->id = 0;
+
+    if (ngx_etcd_subchannel_identify(subchannel) != NGX_OK) {
+        ngx_str_set(&reason, "no memory");
+        ngx_etcd_subchannel_leave(subchannel, &reason);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_subchannel_identify(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_grpc_call_t      *call;
+    Etcd__WatchRequest         request;
+    Etcd__WatchCreateRequest   create;
+
+    call = &subchannel->identify;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Watch/Watch";
+    call->response = &etcd__watch_response__descriptor;
+    call->timeout = subchannel->cluster->conf->connect_timeout;
+    call->message = ngx_etcd_subchannel_identified;
+    call->done = ngx_etcd_subchannel_unidentified;
+    call->data = subchannel;
+
+    if (ngx_etcd_grpc_start(subchannel->h2, call) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* etcd takes no key for the key of one zero byte */
+
+    etcd__watch_request__init(&request);
+    etcd__watch_create_request__init(&create);
+
+    request.request_union_case =
+                             ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
+
+    return ngx_etcd_grpc_send(call, &request.base);
+}
+
+
+/* A message of a connection in use tells another id only through a proxy. */
+
+static ngx_int_t
+ngx_etcd_subchannel_header(void *data, uint64_t id)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_int_t  rc;
+
+    if (subchannel->state != NGX_ETCD_SUBCHANNEL_READY) {
+        subchannel->id = id;
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_cluster_id_check(subchannel->cluster, id);
+
+    if (rc == NGX_AGAIN) {
+        (void) ngx_etcd_cluster_id_adopt(subchannel->cluster, id);
+        return NGX_OK;
+    }
+
+    if (rc != NGX_OK) {
+        subchannel->place->foreign = id;
+        ngx_post_event(&subchannel->next, &ngx_posted_events);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_subchannel_identified(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_subchannel_t  *subchannel;
+
+    subchannel = call->data;
+
+    ngx_post_event(&subchannel->next, &ngx_posted_events);
+
+    return NGX_OK;
+}
+
+
+/* An endpoint that refuses the call is a proxy: its answers show who it is. */
+
+static void
+ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_subchannel_t  *subchannel;
+
+    subchannel = call->data;
+
+    if (subchannel->next.posted) {
+        return;
+    }
+
+    if (!ngx_etcd_backoff_retriable(status)) {
+        ngx_etcd_subchannel_decide(subchannel);
+        return;
+    }
+
+    /* the end of the connection is reported by closed() */
+
+    if (!ngx_etcd_http2_ended(subchannel->h2)) {
+        ngx_etcd_subchannel_leave(subchannel, text);
+    }
+}
+
+
+static void
+ngx_etcd_subchannel_decide(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_int_t            rc;
+    ngx_str_t            reason;
+    ngx_etcd_place_t    *place;
+    ngx_etcd_cluster_t  *cluster;
+
+    place = subchannel->place;
+    cluster = subchannel->cluster;
+
+    rc = ngx_etcd_cluster_id_check(cluster, subchannel->id);
+
+    if (rc == NGX_AGAIN) {
+        (void) ngx_etcd_cluster_id_adopt(cluster, subchannel->id);
+        rc = ngx_etcd_cluster_id_check(cluster, subchannel->id);
+    }
+
+    if (rc == NGX_OK) {
+        ngx_etcd_subchannel_accept(subchannel);
+        return;
+    }
+
+    place->foreign = subchannel->id;
+
+    ngx_str_set(&reason, "it belongs to another cluster");
+    ngx_etcd_subchannel_leave(subchannel, &reason);
+}
+
+
+static void
+ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = subchannel->cluster;
+
     subchannel->state = NGX_ETCD_SUBCHANNEL_READY;
     subchannel->since = ngx_current_msec;
 
     ngx_etcd_subchannel_check_limit(subchannel);
 
-    ngx_etcd_endpoints_connected(&subchannel->cluster->endpoints,
-                                 subchannel->place);
+    if (subchannel->id != 0) {
+        subchannel->place->foreign = 0;
+        ngx_etcd_cluster_id_report(cluster, subchannel->place, 0);
+    }
+
+    ngx_etcd_endpoints_connected(&cluster->endpoints, subchannel->place);
 
     subchannel->ready(subchannel);
+}
+
+
+/* Goes to the next address of the endpoint. */
+
+static void
+ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
+{
+    ngx_etcd_http2_t  *h2;
+
+    h2 = subchannel->h2;
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_CONNECTING;
+    subchannel->h2 = NULL;
+
+    ngx_etcd_grpc_cancel(&subchannel->identify);
+    ngx_etcd_event_stop(&subchannel->next);
+
+    if (h2 != NULL) {
+        ngx_etcd_http2_close(h2);
+    }
+
+    if (ngx_etcd_subchannel_dial_next(subchannel, reason) != NGX_OK) {
+        ngx_etcd_subchannel_fail(subchannel, reason);
+    }
 }
 
 
@@ -343,19 +554,26 @@ ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason)
     ngx_etcd_subchannel_pings(subchannel);
     subchannel->h2 = NULL;
 
-    if (subchannel->state == NGX_ETCD_SUBCHANNEL_CONNECTING
-        && ngx_etcd_subchannel_dial_next(subchannel, reason) == NGX_OK)
-    {
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY) {
+        ngx_etcd_subchannel_fail(subchannel, reason);
         return;
     }
 
-    ngx_etcd_subchannel_fail(subchannel, reason);
+    ngx_etcd_subchannel_leave(subchannel, reason);
 }
 
 
 static void
 ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
 {
+    ngx_etcd_place_t  *place;
+
+    place = subchannel->place;
+
+    if (place->foreign != 0) {
+        ngx_etcd_cluster_id_report(subchannel->cluster, place, place->foreign);
+    }
+
     ngx_etcd_subchannel_close(subchannel);
 
     subchannel->failed(subchannel, reason);

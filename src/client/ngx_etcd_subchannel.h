@@ -4,6 +4,12 @@
  *
  * One connection to one endpoint, including the lookup of its host name.  All
  * addresses of a name are tried in turn before the endpoint counts as failed.
+ *
+ * Before the owner may call the endpoint, it tells the id of its cluster: an
+ * address of another cluster (ngx_etcd_cluster.h) is one that failed.  For this
+ * a watch is created and given up, because the answer to it has a header even
+ * if etcd wants a token, or refuses the user.  (Status is for root alone in
+ * later releases, and errors have no header.)
  */
 
 
@@ -26,6 +32,7 @@ typedef enum {
     NGX_ETCD_SUBCHANNEL_CLOSED = 0,
     NGX_ETCD_SUBCHANNEL_RESOLVING,
     NGX_ETCD_SUBCHANNEL_CONNECTING,
+    NGX_ETCD_SUBCHANNEL_IDENTIFYING,            /* asked for its cluster */
     NGX_ETCD_SUBCHANNEL_READY
 } ngx_etcd_subchannel_state_e;
 
@@ -56,6 +63,8 @@ struct ngx_etcd_subchannel_s {
     ngx_etcd_http2_t            *h2;            /* NULL unless connecting or
                                                    ready */
     ngx_msec_t                   since;         /* time of READY */
+    uint64_t                     id;            /* of the endpoint's cluster; 0:
+                                                   unknown */
 
     /* private */
 
@@ -64,7 +73,8 @@ struct ngx_etcd_subchannel_s {
     ngx_addr_t                  *addrs;
     ngx_uint_t                   naddrs;
     ngx_uint_t                   tried;
-    ngx_event_t                  refused;       /* posted */
+    ngx_event_t                  next;          /* posted */
+    ngx_etcd_grpc_call_t         identify;
     unsigned                     pings:1;       /* too_many_pings was counted */
 };
 

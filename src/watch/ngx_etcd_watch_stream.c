@@ -603,7 +603,7 @@ static void
 ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
     Etcd__ResponseHeader *header)
 {
-    ngx_uint_t           other, back;
+    ngx_uint_t           other, back, level;
     ngx_etcd_cluster_t  *cluster;
 
     /* a header without a cluster id is made by a proxy */
@@ -620,7 +620,11 @@ ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
     back = (!stream->answered && header->revision < cluster->revision);
 
     if (other || back) {
-        ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+        /* ngx_etcd_cluster_id_check() has warned of another cluster */
+
+        level = other ? NGX_LOG_INFO : NGX_LOG_WARN;
+
+        ngx_log_error(level, cluster->log, 0,
                       "etcd cluster \"%V\": %s (cluster id %xL, was %xL; "
                       "revision %L, was %L), listing again",
                       &cluster->conf->name,

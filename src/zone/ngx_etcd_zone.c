@@ -74,9 +74,11 @@ void
 ngx_etcd_zone_next_epoch(ngx_etcd_zone_t *zone, ngx_etcd_zone_t *former)
 {
     zone->sh->epoch = zone->epoch;
+    zone->sh->id.epoch = zone->epoch;
 
     if (former != NULL && former->sh != zone->sh) {
         former->sh->epoch++;
+        former->sh->id.epoch++;
     }
 }
 

@@ -21,6 +21,7 @@
 #include <ngx_etcd_histogram.h>
 #include <ngx_etcd_redo.h>
 #include <ngx_etcd_seqlock.h>
+#include <ngx_etcd_shared_id.h>
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
@@ -83,7 +84,7 @@ typedef struct {
 
 typedef struct {
     ngx_atomic_t                     state;        /* of the client */
-    ngx_etcd_atomic64_t              cluster_id;
+    ngx_etcd_atomic64_t              cluster_id;   /* of what the sets have */
     ngx_etcd_atomic64_t              revision;     /* highest seen */
     ngx_etcd_atomic64_t              proved;       /* ngx_etcd_clock(); 0:
                                                       never */
@@ -146,6 +147,7 @@ typedef struct {
     ngx_atomic_t                     secret;       /* not for core dumps */
     ngx_etcd_redo_t                  redo;         /* protected by the mutex */
     ngx_etcd_zone_cluster_t          cluster;
+    ngx_etcd_shared_id_t             id;
     ngx_etcd_zone_space_t            space;
 
     ngx_etcd_seqlock_t               endpoints_lock;

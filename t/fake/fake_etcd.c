@@ -131,13 +131,23 @@ is_status(stream_t *s)
 }
 
 
+/* the call by which nginx asks a new connection for its cluster */
+
+int
+is_identify(stream_t *s)
+{
+    return s->id == 1 && strcmp(s->method, "/etcdserverpb.Watch/Watch") == 0;
+}
+
+
 /* a call that modes are not about unless they are asked to be */
 
 int
 is_aside(stream_t *s)
 {
-    return is_status(s)
-           && (fake.only == NULL || strstr(s->method, fake.only) == NULL);
+    return is_identify(s)
+           || (is_status(s)
+               && (fake.only == NULL || strstr(s->method, fake.only) == NULL));
 }
 
 

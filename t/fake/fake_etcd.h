@@ -117,6 +117,7 @@ extern fake_t  fake;
 long now_ms(void);
 int is_mode(const char *name);
 int is_status(stream_t *s);
+int is_identify(stream_t *s);
 int is_aside(stream_t *s);
 int is_mode_of(stream_t *s, const char *name);
 long mode_number(long otherwise);

@@ -704,6 +704,13 @@ on_message(stream_t *s, uint8_t *p, size_t n)
     Etcd__WatchRequest   *req;
     Etcd__WatchResponse   res;
 
+    if (is_identify(s)) {
+        etcd__watch_response__init(&res);
+        res.created = 1;
+        watch_response(s, &res);
+        return;
+    }
+
     if (answer_file(s)) {
         return;
     }

@@ -650,7 +650,7 @@ sim_call_received(void *data)
     stream = message->stream;
     h2 = stream->h2;
 
-    if (h2->state == SIM_H2_READY) {
+    if (h2->state == SIM_H2_READY && h2->conf->alive != NULL) {
         h2->conf->alive(h2->conf->data, 1);
     }
 
@@ -671,6 +671,16 @@ sim_call_received(void *data)
         }
 
         sim_call_heard(message);
+
+        if (h2->conf->header(h2->conf->data,
+                             ngx_etcd_message_cluster_id(response))
+            != NGX_OK)
+        {
+            ngx_destroy_pool(pool);
+            sim_call_finish(stream, NGX_ETCD_GRPC_UNAVAILABLE,
+                            "another cluster answers");
+            return;
+        }
 
         rc = stream->call->message(stream->call, response, pool);
 

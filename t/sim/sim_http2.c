@@ -174,7 +174,9 @@ sim_h2_input(void *data)
 
     ngx_add_timer(&h2->timer, h2->conf->ping_interval);
 
-    h2->conf->alive(h2->conf->data, 0);
+    if (h2->conf->alive != NULL) {
+        h2->conf->alive(h2->conf->data, 0);
+    }
 
     if (h2->state == SIM_H2_READY) {
         h2->conf->ready(h2->conf->data);
@@ -374,6 +376,13 @@ ngx_uint_t
 ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
 {
     return h2->state == SIM_H2_READY;
+}
+
+
+ngx_uint_t
+ngx_etcd_http2_ended(ngx_etcd_http2_t *h2)
+{
+    return h2->state == SIM_H2_CLOSED;
 }
 
 

@@ -13,6 +13,7 @@ extern ngx_etcd_tap_test_t  test_auth[];
 extern ngx_etcd_tap_test_t  test_auto_sync[];
 extern ngx_etcd_tap_test_t  test_backoff[];
 extern ngx_etcd_tap_test_t  test_channel[];
+extern ngx_etcd_tap_test_t  test_cluster[];
 extern ngx_etcd_tap_test_t  test_endpoints[];
 extern ngx_etcd_tap_test_t  test_history[];
 extern ngx_etcd_tap_test_t  test_latency[];
@@ -30,6 +31,7 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_auto_sync,
     test_backoff,
     test_channel,
+    test_cluster,
     test_endpoints,
     test_history,
     test_latency,

@@ -19,6 +19,8 @@ struct ngx_etcd_http2_s {
     ngx_uint_t               goaway;
     ngx_uint_t               pings;
     ngx_uint_t               closed;
+    ngx_etcd_grpc_stream_t  *told;         /* the call that asks for the
+                                              cluster */
 };
 
 
@@ -26,6 +28,7 @@ test_etcd_t  test_etcd;
 
 
 static void test_etcd_destroy(void *data);
+static void test_etcd_identified(ngx_event_t *ev);
 static void test_etcd_end(ngx_etcd_grpc_stream_t *stream,
     ngx_etcd_grpc_status_e status, char *text);
 static void test_etcd_end_all(ngx_etcd_http2_t *h2, char *text);
@@ -38,9 +41,16 @@ static void
 test_etcd_ready(ngx_event_t *ev)
 {
     ngx_str_t          reason = ngx_string("connection refused");
+    ngx_uint_t         bit;
     ngx_etcd_http2_t  *h2 = ev->data;
 
-    if (test_etcd.down) {
+    bit = 1 << (test_etcd_where(h2) - 1);
+
+    if (test_etcd.silent & bit) {
+        return;
+    }
+
+    if (test_etcd.down || (test_etcd.refused & bit)) {
         h2->conf.closed(h2->conf.data, &reason);
         test_etcd_release(h2);
         return;
@@ -114,6 +124,13 @@ ngx_etcd_http2_usable(ngx_etcd_http2_t *h2)
 
 
 ngx_uint_t
+ngx_etcd_http2_ended(ngx_etcd_http2_t *h2)
+{
+    return !h2->ready;
+}
+
+
+ngx_uint_t
 ngx_etcd_http2_too_many_pings(ngx_etcd_http2_t *h2)
 {
     return h2->pings;
@@ -181,6 +198,13 @@ test_etcd_where(ngx_etcd_http2_t *h2)
 {
     return ntohl(((struct sockaddr_in *)
                   h2->conf.addr->sockaddr)->sin_addr.s_addr) & 0xff;
+}
+
+
+ngx_int_t
+test_etcd_header(ngx_etcd_http2_t *h2, uint64_t id)
+{
+    return h2->conf.header(h2->conf.data, id);
 }
 
 
@@ -280,7 +304,37 @@ ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message)
     stream->request.data = data;
     stream->request.len = protobuf_c_message_pack(message, data);
 
+    /* a new connection is asked for its cluster, which it tells at once */
+
+    if (stream->h2->told == NULL) {
+        stream->h2->told = stream;
+
+        ngx_queue_remove(&stream->queue);
+        ngx_queue_init(&stream->queue);
+        test_etcd.started--;
+
+        stream->h2->event.handler = test_etcd_identified;
+        ngx_post_event(&stream->h2->event, &ngx_posted_events);
+    }
+
     return NGX_OK;
+}
+
+
+static void
+test_etcd_identified(ngx_event_t *ev)
+{
+    ngx_etcd_http2_t      *h2 = ev->data;
+    Etcd__WatchResponse    response;
+    Etcd__ResponseHeader   header;
+
+    etcd__watch_response__init(&response);
+    etcd__response_header__init(&header);
+
+    header.cluster_id = test_etcd.ids[test_etcd_where(h2) - 1];
+    response.header = &header;
+
+    test_etcd_message(h2->told, &response.base);
 }
 
 
@@ -444,6 +498,15 @@ test_etcd_message(ngx_etcd_grpc_stream_t *stream, ProtobufCMessage *response)
 
     if (message == NULL) {
         abort();
+    }
+
+    if (test_etcd_header(stream->h2, ngx_etcd_message_cluster_id(message))
+        != NGX_OK)
+    {
+        ngx_destroy_pool(pool);
+        test_etcd_end(stream, NGX_ETCD_GRPC_UNAVAILABLE,
+                      "another cluster answers");
+        return;
     }
 
     rc = stream->call->message(stream->call, message, pool);

@@ -36,6 +36,12 @@ typedef struct {
     ngx_queue_t                  connections;  /* ngx_etcd_http2_t, by age */
     ngx_queue_t                  calls;        /* ngx_etcd_grpc_stream_t */
     ngx_uint_t                   down;         /* no endpoint answers */
+    ngx_uint_t                   refused;      /* bits of those that do not */
+    ngx_uint_t                   silent;       /* bits of those that take a
+                                                  connection and are silent */
+    uint64_t                     ids[TEST_ETCD_ENDPOINTS];
+                                               /* cluster ids that endpoints
+                                                  tell; 0: none */
     ngx_uint_t                   connects;
     ngx_uint_t                   changes;
     ngx_uint_t                   started;      /* calls, ever */
@@ -111,6 +117,9 @@ ngx_etcd_http2_t *test_etcd_connection(ngx_uint_t n);
 
 /* The last byte of the peer's address: 1 for "http://10.0.0.1:2379". */
 ngx_uint_t test_etcd_where(ngx_etcd_http2_t *h2);
+
+/* An answer on the connection has this cluster id. */
+ngx_int_t test_etcd_header(ngx_etcd_http2_t *h2, uint64_t id);
 
 /* The arguments of a done() handler of a test. */
 void test_etcd_done(ngx_etcd_grpc_status_e status, ngx_str_t *text);

@@ -193,7 +193,10 @@ test_watch_created_first(ngx_pool_t *pool)
 }
 
 
-/* A list that has begun begins again if another cluster answers the stream. */
+/*
+ * A list that has begun begins again if another cluster answers the stream,
+ * which has taken the place of the known one.
+ */
 
 static void
 test_watch_another_cluster(ngx_pool_t *pool)
@@ -211,6 +214,7 @@ test_watch_another_cluster(ngx_pool_t *pool)
     test_loop_pass(1000);
     call = test_etcd_call("/etcdserverpb.Watch/Watch", 0);
     tap_expect(call != NULL && test_watch_state.keys == 3);
+    tap_expect(ngx_etcd_cluster_id_adopt(test_etcd.cluster, 8));
     test_watch_message(call, 8, 0);
 
     test_loop_pass(1000);
