@@ -14,6 +14,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
 #include <ngx_etcd_server_version.h>
+#include <ngx_etcd_vote.h>
 
 
 ngx_etcd_cluster_t *
@@ -46,8 +47,12 @@ ngx_etcd_client_create(ngx_etcd_cluster_conf_t *conf,
 
     cluster->streams = ngx_pcalloc(pool, sizeof(ngx_etcd_channel_t));
     cluster->reads = ngx_pcalloc(pool, sizeof(ngx_etcd_channel_t));
+    cluster->vote = ngx_etcd_vote_create(cluster);
 
-    if (cluster->streams == NULL || cluster->reads == NULL) {
+    if (cluster->streams == NULL
+        || cluster->reads == NULL
+        || cluster->vote == NULL)
+    {
         ngx_destroy_pool(pool);
         return NULL;
     }
@@ -89,6 +94,8 @@ ngx_etcd_client_destroy(ngx_etcd_cluster_t *cluster)
 
     ngx_etcd_channel_destroy(cluster->streams);
     ngx_etcd_channel_destroy(cluster->reads);
+
+    ngx_etcd_vote_destroy(cluster->vote);
 
     ngx_etcd_endpoints_done(&cluster->endpoints);
     ngx_etcd_history_done(cluster);

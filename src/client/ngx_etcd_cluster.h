@@ -16,6 +16,7 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_latency.h>
 #include <ngx_etcd_shared_id.h>
+#include <ngx_etcd_waiter.h>
 #include <ngx_etcd_grpc.h>
 #include <ngx_etcd_endpoints.h>
 
@@ -40,6 +41,7 @@ typedef struct ngx_etcd_channel_s    ngx_etcd_channel_t;
 typedef struct ngx_etcd_auth_s       ngx_etcd_auth_t;
 typedef struct ngx_etcd_auto_sync_s  ngx_etcd_auto_sync_t;
 typedef struct ngx_etcd_server_version_s  ngx_etcd_server_version_t;
+typedef struct ngx_etcd_vote_s       ngx_etcd_vote_t;
 
 
 /* made by the configuration, constant while a client uses it */
@@ -91,6 +93,17 @@ struct ngx_etcd_cluster_s {
 
     ngx_etcd_shared_id_t         id;            /* if conf->shared_id is NULL,
                                                    and what was read of it */
+    ngx_etcd_vote_t             *vote;
+
+    /*
+     * No cluster is known yet: the place belongs to the one of that id.  The
+     * waiter is woken when one was chosen.  Set by ngx_etcd_vote_create().
+     */
+    void                       (*undecided)(ngx_etcd_cluster_t *cluster,
+                                            ngx_etcd_place_t *place,
+                                            uint64_t id,
+                                            ngx_etcd_waiter_t *waiter);
+
     uint64_t                     cluster_id;    /* of the history; 0: not known
                                                    yet */
     int64_t                      revision;      /* the highest seen by watches;
@@ -156,8 +169,8 @@ ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
  * header of each later answer is compared, too.
  *
  * The id is in shared memory, so all clients of an nginx agree on it
- * (ngx_etcd_shared_id.h): it stays over reloads, and is kept in the state file.  If none is known, that
- * of the first endpoint that answers is taken.
+ * (ngx_etcd_shared_id.h): it stays over reloads, and is kept in the state file.  If none is known, the endpoints vote
+ * (ngx_etcd_vote.h).
  *
  * Another cluster takes the place of the known one only if no endpoint of the
  * known one has answered any client for request_timeout, and each endpoint has

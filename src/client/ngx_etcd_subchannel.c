@@ -35,7 +35,7 @@ static ngx_int_t ngx_etcd_subchannel_identified(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
 static void ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_subchannel_decide(ngx_etcd_subchannel_t *subchannel);
+static void ngx_etcd_subchannel_decide(void *data);
 static void ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel,
     ngx_str_t *reason);
@@ -60,6 +60,9 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
 
     ngx_etcd_event_init(&subchannel->next, ngx_etcd_subchannel_next, subchannel,
                         subchannel->cluster->log);
+
+    subchannel->undecided.handler = ngx_etcd_subchannel_decide;
+    subchannel->undecided.data = subchannel;
 
     ngx_etcd_endpoints_connecting(&subchannel->cluster->endpoints, place);
 
@@ -99,6 +102,7 @@ ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
 
     ngx_etcd_lookup_cancel(&subchannel->lookup);
     ngx_etcd_grpc_cancel(&subchannel->identify);
+    ngx_etcd_waiter_forget(&subchannel->undecided);
     ngx_etcd_event_stop(&subchannel->next);
 
     ngx_etcd_endpoints_left(&subchannel->cluster->endpoints, subchannel->place,
@@ -436,8 +440,10 @@ ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
 
 
 static void
-ngx_etcd_subchannel_decide(ngx_etcd_subchannel_t *subchannel)
+ngx_etcd_subchannel_decide(void *data)
 {
+    ngx_etcd_subchannel_t *subchannel = data;
+
     ngx_int_t            rc;
     ngx_str_t            reason;
     ngx_etcd_place_t    *place;
@@ -449,8 +455,9 @@ ngx_etcd_subchannel_decide(ngx_etcd_subchannel_t *subchannel)
     rc = ngx_etcd_cluster_id_check(cluster, subchannel->id);
 
     if (rc == NGX_AGAIN) {
-        (void) ngx_etcd_cluster_id_adopt(cluster, subchannel->id);
-        rc = ngx_etcd_cluster_id_check(cluster, subchannel->id);
+        cluster->undecided(cluster, place, subchannel->id,
+                           &subchannel->undecided);
+        return;
     }
 
     if (rc == NGX_OK) {
@@ -501,6 +508,7 @@ ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
     subchannel->h2 = NULL;
 
     ngx_etcd_grpc_cancel(&subchannel->identify);
+    ngx_etcd_waiter_forget(&subchannel->undecided);
     ngx_etcd_event_stop(&subchannel->next);
 
     if (h2 != NULL) {

@@ -75,6 +75,7 @@ struct ngx_etcd_subchannel_s {
     ngx_uint_t                   tried;
     ngx_event_t                  next;          /* posted */
     ngx_etcd_grpc_call_t         identify;
+    ngx_etcd_waiter_t            undecided;     /* no cluster is known yet */
     unsigned                     pings:1;       /* too_many_pings was counted */
 };
 

@@ -24,6 +24,7 @@ extern ngx_etcd_tap_test_t  test_status[];
 extern ngx_etcd_tap_test_t  test_stream_range[];
 extern ngx_etcd_tap_test_t  test_txn[];
 extern ngx_etcd_tap_test_t  test_unary[];
+extern ngx_etcd_tap_test_t  test_vote[];
 
 
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
@@ -42,5 +43,6 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_stream_range,
     test_txn,
     test_unary,
+    test_vote,
     NULL
 };
