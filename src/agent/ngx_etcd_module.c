@@ -37,6 +37,8 @@ static void ngx_etcd_init_cluster(ngx_etcd_conf_t *ecf,
 
 static char *ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
+static char *ngx_etcd_cluster_id(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data);
 static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
@@ -79,6 +81,13 @@ static ngx_command_t  ngx_etcd_commands[] = {
     { ngx_string("endpoints"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_1MORE,
       ngx_etcd_endpoint_list,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("cluster_id"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_cluster_id,
       0,
       0,
       NULL },
@@ -612,6 +621,33 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     shm_zone->init = ngx_etcd_init_zone;
     shm_zone->data = ecf;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_cluster_id(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    ngx_str_t  *value;
+
+    if (ecf->client.cluster_id != 0) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    ecf->client.cluster_id = ngx_etcd_cluster_id_parse(&value[1]);
+
+    if (ecf->client.cluster_id == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid cluster id \"%V\": it is neither a "
+                           "hexadecimal number of up to 16 digits nor a "
+                           "decimal one of more", &value[1]);
+        return NGX_CONF_ERROR;
+    }
 
     return NGX_CONF_OK;
 }

@@ -12,6 +12,9 @@
 #include <ngx_etcd_shown.h>
 
 
+#define NGX_ETCD_CLUSTER_ID_HEX  16     /* digits */
+
+
 static ngx_etcd_shared_id_t *ngx_etcd_cluster_id_shared(
     ngx_etcd_cluster_t *cluster);
 static uint64_t ngx_etcd_cluster_id_missing(ngx_etcd_cluster_t *cluster);
@@ -59,6 +62,12 @@ ngx_etcd_cluster_id_known(ngx_etcd_cluster_t *cluster)
 
     shared = ngx_etcd_cluster_id_shared(cluster);
 
+    if (cluster->conf->cluster_id != 0
+        && shared->id != cluster->conf->cluster_id)
+    {
+        shared->id = cluster->conf->cluster_id;
+    }
+
     /* the copy stays when a new configuration agrees on another id */
 
     cluster->id.id = shared->id;
@@ -103,7 +112,7 @@ ngx_etcd_cluster_id_check(ngx_etcd_cluster_t *cluster, uint64_t id)
 
     missing = ngx_etcd_cluster_id_missing(cluster);
 
-    if (missing == 0) {
+    if (missing == 0 || cluster->conf->cluster_id != 0) {
         return NGX_DECLINED;
     }
 
@@ -206,4 +215,48 @@ ngx_etcd_cluster_id_report(ngx_etcd_cluster_t *cluster,
                   "another cluster (cluster id %xL, not %xL)",
                   &cluster->conf->name, ngx_etcd_shown(url), id,
                   ngx_etcd_cluster_id_known(cluster));
+}
+
+
+uint64_t
+ngx_etcd_cluster_id_parse(ngx_str_t *text)
+{
+    size_t       len;
+    u_char      *p, c;
+    uint64_t     id, base, digit;
+
+    p = text->data;
+    len = text->len;
+    base = 16;
+
+    if (len > 2 && p[0] == '0' && (p[1] == 'x' || p[1] == 'X')) {
+        p += 2;
+        len -= 2;
+
+    } else if (len > NGX_ETCD_CLUSTER_ID_HEX) {
+        base = 10;
+    }
+
+    for (id = 0; len != 0; len--) {
+        c = ngx_tolower(*p);
+        p++;
+
+        if (c >= '0' && c <= '9') {
+            digit = c - '0';
+
+        } else if (c >= 'a' && c <= 'f') {
+            digit = c - 'a' + 10;
+
+        } else {
+            return 0;
+        }
+
+        if (digit >= base || id > (UINT64_MAX - digit) / base) {
+            return 0;
+        }
+
+        id = id * base + digit;
+    }
+
+    return id;
 }

@@ -66,6 +66,7 @@ typedef struct {
     ngx_msec_t                   resolver_timeout;
     ngx_msec_t                   rebalance;     /* 0: never */
     ngx_msec_t                   auto_sync;     /* 0: never */
+    uint64_t                     cluster_id;    /* 0: not configured */
     ngx_etcd_shared_id_t        *shared_id;     /* NULL: each client has its
                                                    own */
     ngx_uint_t                   epoch;         /* of the configuration */
@@ -168,8 +169,9 @@ ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
  * and no other call is made on a connection of another one.  The id in the
  * header of each later answer is compared, too.
  *
- * The id is in shared memory, so all clients of an nginx agree on it
- * (ngx_etcd_shared_id.h): it stays over reloads, and is kept in the state file.  If none is known, the endpoints vote
+ * The id is that of "cluster_id", or else the one in shared memory, on which
+ * all clients of an nginx agree (ngx_etcd_shared_id.h): it stays over reloads,
+ * and is kept in the state file.  If none is known, the endpoints vote
  * (ngx_etcd_vote.h).
  *
  * Another cluster takes the place of the known one only if no endpoint of the
@@ -208,6 +210,13 @@ ngx_uint_t ngx_etcd_cluster_id_adopt(ngx_etcd_cluster_t *cluster, uint64_t id);
  */
 void ngx_etcd_cluster_id_report(ngx_etcd_cluster_t *cluster,
     ngx_etcd_place_t *place, uint64_t id);
+
+/*
+ * Reads an id as etcd and its tools print it: up to 16 hexadecimal digits, with
+ * or without "0x" before them, or a decimal number of more digits.  Returns 0
+ * if it is none.
+ */
+uint64_t ngx_etcd_cluster_id_parse(ngx_str_t *text);
 
 
 #endif /* _NGX_ETCD_CLUSTER_H_INCLUDED_ */

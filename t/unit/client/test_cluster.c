@@ -13,6 +13,38 @@
 #define TEST_CLUSTER_WAIT  120000       /* ms */
 
 
+static void
+test_cluster_id_parse(ngx_pool_t *pool)
+{
+    ngx_uint_t  i;
+
+    static struct {
+        char      *text;
+        uint64_t   id;
+    } cases[] = {
+        { "cdf818194e3a8c32", 0xcdf818194e3a8c32 },
+        { "CDF818194E3A8C32", 0xcdf818194e3a8c32 },
+        { "0xcdf818194e3a8c32", 0xcdf818194e3a8c32 },
+        { "0XCDF818194e3a8c32", 0xcdf818194e3a8c32 },
+        { "14841639068965178418", 0xcdf818194e3a8c32 },
+        { "18446744073709551615", 0xffffffffffffffff },
+        { "ffffffffffffffff", 0xffffffffffffffff },
+        { "1", 1 }, { "0x1", 1 }, { "1234567890123456", 0x1234567890123456 },
+        { "12345678901234567", 12345678901234567 },
+        { "00000000000000000017", 17 },
+        { "", 0 }, { "0", 0 }, { "0x", 0 }, { "x1", 0 }, { "0x0", 0 },
+        { "g", 0 }, { "-1", 0 }, { "+1", 0 }, { " 1", 0 }, { "1 ", 0 },
+        { "18446744073709551616", 0 }, { "0x10000000000000000", 0 },
+        { "cdf818194e3a8c321", 0 }, { "99999999999999999999999", 0 },
+    };
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        tap_check(ngx_etcd_cluster_id_parse(tap_string(pool, cases[i].text))
+                  == cases[i].id);
+    }
+}
+
+
 /* The streams are connected within that time, to that endpoint. */
 
 static ngx_uint_t
@@ -124,6 +156,24 @@ test_cluster_returns(ngx_pool_t *pool)
 }
 
 
+/* "cluster_id" is never left. */
+
+static void
+test_cluster_pinned(ngx_pool_t *pool)
+{
+    tap_expect(test_cluster_init(pool) == NGX_OK);
+
+    test_etcd.conf.cluster_id = 7;
+    test_etcd.refused = 1;
+
+    tap_check(!test_cluster_connects(TEST_CLUSTER_WAIT, 2));
+    tap_check(ngx_etcd_cluster_id_known(test_etcd.cluster) == 7);
+
+    test_etcd.refused = 0;
+    tap_expect(test_cluster_connects(5000, 1));
+}
+
+
 /* Another cluster answers on a connection in use: a proxy has changed sides. */
 
 static void
@@ -150,9 +200,11 @@ test_cluster_proxy(ngx_pool_t *pool)
 
 
 ngx_etcd_tap_test_t  test_cluster[] = {
+    { "cluster: ids", test_cluster_id_parse },
     { "cluster: an endpoint of another one", test_cluster_foreign },
     { "cluster: another one takes its place", test_cluster_silent },
     { "cluster: it returns in time", test_cluster_returns },
+    { "cluster: it has to be this one", test_cluster_pinned },
     { "cluster: a proxy to another one", test_cluster_proxy },
     { NULL, NULL }
 };
