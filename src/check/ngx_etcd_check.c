@@ -50,7 +50,7 @@ static void *ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
 static void ngx_etcd_check_destroy(void *data);
 static void ngx_etcd_check_published(void *data);
 
-static void ngx_etcd_check_update(ngx_etcd_check_t *check);
+static ngx_int_t ngx_etcd_check_update(ngx_etcd_check_t *check);
 static void ngx_etcd_check_counted(ngx_etcd_check_t *check);
 
 static void ngx_etcd_check_tick(ngx_event_t *ev);
@@ -65,6 +65,8 @@ static ngx_msec_t ngx_etcd_check_turns(ngx_etcd_check_t *check,
     ngx_uint_t *left);
 static ngx_uint_t ngx_etcd_check_room(ngx_etcd_check_t *check);
 static void ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n);
+static ngx_int_t ngx_etcd_check_member(ngx_etcd_check_t *check,
+    ngx_etcd_check_probe_t *probe);
 
 static void ngx_etcd_check_done(ngx_etcd_check_probe_t *probe,
     ngx_str_t *text);
@@ -75,8 +77,7 @@ static void ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n,
 static void ngx_etcd_check_note(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_uint_t ok);
 static void ngx_etcd_check_verdict(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe, ngx_uint_t old, ngx_uint_t verdict,
-    ngx_str_t *text);
+    ngx_etcd_check_probe_t *probe, ngx_uint_t old, ngx_uint_t verdict);
 static void ngx_etcd_check_failed(ngx_etcd_check_t *check,
     ngx_etcd_check_probe_t *probe, ngx_str_t *text);
 static void ngx_etcd_check_passed(ngx_etcd_check_t *check,
@@ -185,11 +186,20 @@ ngx_etcd_check_published(void *data)
 }
 
 
-static void
+/* The values of ngx_etcd_check_slots_update(). */
+
+static ngx_int_t
 ngx_etcd_check_update(ngx_etcd_check_t *check)
 {
-    ngx_etcd_check_slots_update(&check->slots);
-    ngx_etcd_check_counted(check);
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_check_slots_update(&check->slots);
+
+    if (rc == NGX_OK) {
+        ngx_etcd_check_counted(check);
+    }
+
+    return rc;
 }
 
 
@@ -203,8 +213,7 @@ ngx_etcd_check_counted(ngx_etcd_check_t *check)
     slots = &check->slots;
 
     if (slots->left == 0 && !ngx_etcd_check_slots_changed(slots)) {
-        ngx_etcd_check_panic(check->set, &check->service->conf->name,
-                             check->conf->panic, slots->ncounted,
+        ngx_etcd_check_panic(slots->conf, check->conf->panic, slots->ncounted,
                              slots->nfailed, check->log);
     }
 }
@@ -213,16 +222,18 @@ ngx_etcd_check_counted(ngx_etcd_check_t *check)
 static void
 ngx_etcd_check_tick(ngx_event_t *ev)
 {
+    ngx_int_t          rc;
     ngx_msec_t         wait;
     ngx_etcd_check_t  *check;
 
     check = ev->data;
-    wait = NGX_ETCD_CHECK_DORMANT;
+    rc = ngx_etcd_check_update(check);
 
     /* an agent that owns the zone no longer leaves soon */
 
-    if (ngx_etcd_zone_owned(check->slots.conf->zone)) {
-        ngx_etcd_check_update(check);
+    wait = (rc == NGX_BUSY) ? NGX_ETCD_CHECK_TICK : NGX_ETCD_CHECK_DORMANT;
+
+    if (rc == NGX_OK) {
 
         if (check->slots.left != 0) {
             wait = NGX_ETCD_CHECK_TICK;
@@ -471,26 +482,62 @@ ngx_etcd_check_room(ngx_etcd_check_t *check)
 static void
 ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
 {
-    ngx_etcd_slot_t         *member;
     ngx_etcd_check_slot_t   *slot;
-    ngx_etcd_member_pack_t   record;
     ngx_etcd_check_probe_t  *probe;
 
     slot = &check->slots.slot[n];
-    member = ngx_etcd_member_set_slot(check->set, n);
 
     check->slots.nfresh -= slot->fresh;
     slot->fresh = 0;
 
     /* an interval may be shorter than the time of a check */
 
-    if (slot->running || slot->uid != member->uid) {
+    if (slot->running) {
         return;
     }
 
     probe = ngx_etcd_check_probe_create(check->conf, &check->quiet);
     if (probe == NULL) {
         return;
+    }
+
+    probe->done = ngx_etcd_check_done;
+    probe->data = check;
+    probe->uid = slot->uid;
+    probe->slot = n;
+
+    if (ngx_etcd_check_member(check, probe) != NGX_OK) {
+        check->conf->running--;
+        ngx_free(probe);
+        return;
+    }
+
+    slot->running = 1;
+    ngx_queue_insert_tail(&check->probes, &probe->queue);
+
+    ngx_etcd_check_probe_start(probe);
+}
+
+
+/* Copies what the check needs to know.  NGX_DECLINED: the member is gone. */
+
+static ngx_int_t
+ngx_etcd_check_member(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe)
+{
+    ngx_int_t                rc;
+    ngx_etcd_slot_t         *member;
+    ngx_etcd_member_pack_t   record;
+
+    rc = ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+
+    if (member->entry == NULL || member->uid != probe->uid) {
+        ngx_etcd_zone_unlock(check->slots.conf->zone);
+        return NGX_DECLINED;
     }
 
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(member->entry));
@@ -502,21 +549,16 @@ ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
     probe->name.data = probe->name_text;
     probe->name.len = record.name.len;
 
-    probe->done = ngx_etcd_check_done;
-    probe->data = check;
-    probe->uid = member->uid;
-    probe->slot = n;
+    ngx_etcd_zone_unlock(check->slots.conf->zone);
 
-    slot->running = 1;
-    ngx_queue_insert_tail(&check->probes, &probe->queue);
-
-    ngx_etcd_check_probe_start(probe);
+    return NGX_OK;
 }
 
 
 static void
 ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 {
+    ngx_int_t               rc;
     ngx_etcd_check_t       *check;
     ngx_etcd_check_slot_t  *slot;
 
@@ -524,7 +566,7 @@ ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 
     ngx_queue_remove(&probe->queue);
 
-    ngx_etcd_check_update(check);
+    rc = ngx_etcd_check_update(check);
 
     slot = &check->slots.slot[probe->slot];
 
@@ -539,9 +581,9 @@ ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 
     /* a process that ends breaks its connections itself */
 
-    if (probe->result == NGX_ETCD_CHECK_NONE
-        || ngx_quit || ngx_terminate || ngx_exiting
-        || !ngx_etcd_zone_owned(check->slots.conf->zone))
+    if (rc != NGX_OK
+        || probe->result == NGX_ETCD_CHECK_NONE
+        || ngx_quit || ngx_terminate || ngx_exiting)
     {
         return;
     }
@@ -550,6 +592,8 @@ ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 }
 
 
+/* Without the mutex the result does not count: the member has another turn. */
+
 static void
 ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_str_t *text)
@@ -557,6 +601,10 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_uint_t              ok, old, verdict;
     ngx_etcd_slot_t        *member;
     ngx_etcd_check_slot_t  *slot;
+
+    if (ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0) != NGX_OK) {
+        return;
+    }
 
     slot = &check->slots.slot[probe->slot];
     member = ngx_etcd_member_set_slot(check->set, probe->slot);
@@ -570,7 +618,18 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     verdict = ngx_etcd_check_result_count(check->conf, &slot->row, ok, old);
 
     if (verdict != old) {
-        ngx_etcd_check_verdict(check, probe, old, verdict, text);
+        ngx_etcd_check_verdict(check, probe, old, verdict);
+    }
+
+    ngx_etcd_zone_unlock(check->slots.conf->zone);
+
+    if (verdict & ~old) {
+        ngx_etcd_check_failed(check, probe, text);
+        ngx_etcd_check_counted(check);
+
+    } else if (verdict != old) {
+        ngx_etcd_check_passed(check, probe, old & ~verdict);
+        ngx_etcd_check_counted(check);
 
     } else if (check->conf->fast != 0
                && ngx_etcd_check_result_open(&slot->row, verdict))
@@ -656,7 +715,7 @@ ngx_etcd_check_note(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
 
 static void
 ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_uint_t old, ngx_uint_t verdict, ngx_str_t *text)
+    ngx_uint_t old, ngx_uint_t verdict)
 {
     ngx_etcd_slot_t  *member;
 
@@ -673,15 +732,7 @@ ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     (void) ngx_etcd_counter_bits(&member->verdict, probe->uid, verdict,
                                  old & ~verdict);
 
-    if (verdict & ~old) {
-        ngx_etcd_check_failed(check, probe, text);
-
-    } else {
-        ngx_etcd_check_passed(check, probe, old & ~verdict);
-    }
-
     ngx_etcd_check_slots_count(&check->slots, probe->slot, verdict);
-    ngx_etcd_check_counted(check);
 }
 
 

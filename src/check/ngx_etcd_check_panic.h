@@ -13,16 +13,16 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_member_set.h>
+#include <ngx_etcd_service.h>
 
 
 /*
- * Begins or ends the panic of a set, of an upstream of that name, and logs it.
+ * Begins or ends the panic of a service's set, if it is the owner's, and logs it.
  * Of n members nfailed fail; there is a panic if less than that percentage of
  * them pass.
  */
-void ngx_etcd_check_panic(ngx_etcd_member_set_t *set, ngx_str_t *name,
-    ngx_uint_t percent, ngx_uint_t n, ngx_uint_t nfailed, ngx_log_t *log);
+void ngx_etcd_check_panic(ngx_etcd_service_conf_t *conf, ngx_uint_t percent,
+    ngx_uint_t n, ngx_uint_t nfailed, ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_CHECK_PANIC_H_INCLUDED_ */

@@ -13,9 +13,13 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots);
+static void ngx_etcd_check_slots_look_changed(ngx_etcd_check_slots_t *slots,
+    ngx_uint_t all);
+static ngx_int_t ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots,
+    ngx_uint_t nslots);
 static void ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots);
-static void ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots);
+static ngx_int_t ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots);
+static ngx_uint_t ngx_etcd_check_slots_piece(ngx_etcd_zone_t *zone, void *data);
 static void ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots,
     ngx_uint_t n);
 static void ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots,
@@ -26,29 +30,27 @@ static void ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
     ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict);
 
 
-void
+ngx_int_t
 ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots)
 {
-    ngx_uint_t              n, all;
-    ngx_atomic_uint_t       from, to;
+    ngx_int_t               rc;
+    ngx_uint_t              all;
     ngx_etcd_member_set_t  *set;
 
     set = slots->conf->set;
-    from = slots->generation;
-    to = set->generation;
     all = (slots->slot == NULL);
 
-    if (from == to
+    if (slots->generation == set->generation
         && slots->nslots == set->nslots
         && slots->noted
         && slots->left == 0)
     {
-        return;
+        return NGX_OK;
     }
 
-    if (slots->nslots != set->nslots) {
-        if (ngx_etcd_check_slots_grow(slots) != NGX_OK) {
-            return;
+    if (slots->nslots < set->nslots) {
+        if (ngx_etcd_check_slots_grow(slots, set->nslots) != NGX_OK) {
+            return NGX_ERROR;
         }
 
         slots->noted = 0;
@@ -58,12 +60,36 @@ ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots)
         ngx_etcd_check_slots_annotate(slots);
     }
 
+    rc = ngx_etcd_zone_lock_owned(slots->conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ngx_etcd_check_slots_look_changed(slots, all);
+
+    ngx_etcd_zone_unlock(slots->conf->zone);
+
+    return ngx_etcd_check_slots_look_all(slots);
+}
+
+
+/* Looks at the slots in the ring, unless all begin anew.  Under the mutex. */
+
+static void
+ngx_etcd_check_slots_look_changed(ngx_etcd_check_slots_t *slots, ngx_uint_t all)
+{
+    ngx_uint_t              n;
+    ngx_atomic_uint_t       from, to;
+    ngx_etcd_member_set_t  *set;
+
+    set = slots->conf->set;
+    from = slots->generation;
+    to = set->generation;
+
     if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
         slots->left = slots->nslots;
         from = to;
     }
-
-    ngx_etcd_check_slots_look_all(slots);
 
     while (from != to) {
         n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
@@ -128,6 +154,10 @@ ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots, ngx_uint_t chunk,
          chunk * NGX_ETCD_MEMBER_SET_SLOTS < slots->nslots;
          chunk += 64)
     {
+        if (ngx_etcd_zone_lock_owned(slots->conf->zone, 0) != NGX_OK) {
+            return;
+        }
+
         for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
             n = chunk * NGX_ETCD_MEMBER_SET_SLOTS + i;
 
@@ -138,6 +168,8 @@ ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots, ngx_uint_t chunk,
                 handler(data, n);
             }
         }
+
+        ngx_etcd_zone_unlock(slots->conf->zone);
     }
 }
 
@@ -150,12 +182,9 @@ ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots)
 
 
 static ngx_int_t
-ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots)
+ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots, ngx_uint_t nslots)
 {
-    ngx_uint_t              nslots;
     ngx_etcd_check_slot_t  *slot;
-
-    nslots = slots->conf->set->nslots;
 
     slot = ngx_etcd_alloc_grow(slots->slot,
                                slots->nslots * sizeof(ngx_etcd_check_slot_t),
@@ -199,14 +228,31 @@ ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots)
 
 /* Looks at some slots: if all begin anew, this goes on around. */
 
-static void
+static ngx_int_t
 ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots)
 {
-    uint64_t  until;
+    ngx_int_t  rc;
 
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+    if (slots->left == 0) {
+        return NGX_OK;
+    }
 
-    while (slots->left != 0) {
+    rc = ngx_etcd_zone_work(slots->conf->zone, 0, ngx_etcd_check_slots_piece,
+                            slots,
+                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET);
+
+    return (rc == NGX_AGAIN) ? NGX_OK : rc;
+}
+
+
+static ngx_uint_t
+ngx_etcd_check_slots_piece(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_etcd_check_slots_t *slots = data;
+
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS && slots->left != 0; i++) {
 
         if (slots->look >= slots->nslots) {
             slots->look = 0;
@@ -214,11 +260,9 @@ ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots)
 
         ngx_etcd_check_slots_look(slots, slots->look++);
         slots->left--;
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            return;
-        }
     }
+
+    return slots->left != 0;
 }
 
 

@@ -58,17 +58,18 @@ typedef struct {
 
 
 /*
- * Looks at the slots that have changed: there is no other writer.  If all begin
- * anew, it looks at some of them, and "left" is not 0: to be called again.
+ * Looks at the slots that have changed.  If all begin anew, it looks at some of
+ * them, and "left" is not 0: to be called again.  Results of
+ * ngx_etcd_zone_lock_owned(), or NGX_ERROR: no memory.
  */
-void ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots);
+ngx_int_t ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots);
 
 /* Returns 1 if the set has changed since. */
 ngx_uint_t ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots);
 
 /*
  * Calls the handler with each slot whose member was reported by a failed
- * request.  Returns 0 if some are left for another call.
+ * request, under the mutex.  Returns 0 if some are left for another call.
  */
 ngx_uint_t ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
     void (*handler)(void *data, ngx_uint_t n), void *data);
@@ -77,8 +78,8 @@ ngx_uint_t ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
 void ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots);
 
 /*
- * Counts a member by its verdict.  One that drains, or is not known to work
- * yet, is no share of any.
+ * Counts a member by its verdict, under the mutex.  One that drains, or is not
+ * known to work yet, is no share of any.
  */
 void ngx_etcd_check_slots_count(ngx_etcd_check_slots_t *slots, ngx_uint_t n,
     ngx_uint_t verdict);
