@@ -683,11 +683,20 @@ ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data)
 
     ngx_str_t  *value;
 
+    value = cf->args->elts;
+
+    if (*sp > NGX_ETCD_ZONE_MAX_SIZE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "etcd zone \"%V\" is too "
+                           "large, at most %uLg are possible", &value[1],
+                           NGX_ETCD_ZONE_MAX_SIZE >> 30);
+
+        return NGX_CONF_ERROR;
+    }
+
     if (*sp >= NGX_ETCD_ZONE_MIN_SIZE) {
         return NGX_CONF_OK;
     }
 
-    value = cf->args->elts;
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "etcd zone \"%V\" is too small, "
                        "at least %uzk are needed", &value[1],
                        (size_t) NGX_ETCD_ZONE_MIN_SIZE / 1024);

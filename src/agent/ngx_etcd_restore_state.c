@@ -678,7 +678,8 @@ ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
     }
 
     if (json_is_true(json_object_get(json, "gone"))) {
-        key->regs->entry->gone = json_is_true(json_object_get(json, "held"))
+        ngx_etcd_entry_at(diff->zone, key->regs->entry)->gone =
+                                 json_is_true(json_object_get(json, "held"))
                                  ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
     }
 

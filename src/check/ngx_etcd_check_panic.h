@@ -17,9 +17,9 @@
 
 
 /*
- * Begins or ends the panic of a service's set, if it is the owner's, and logs it.
- * Of n members nfailed fail; there is a panic if less than that percentage of
- * them pass.
+ * Called by the owner: begins or ends the panic of a set and logs it.  Of n
+ * members nfailed fail; there is a panic if less than that percentage of them
+ * pass.
  */
 void ngx_etcd_check_panic(ngx_etcd_service_conf_t *conf, ngx_uint_t percent,
     ngx_uint_t n, ngx_uint_t nfailed, ngx_log_t *log);

@@ -30,6 +30,8 @@ static ngx_uint_t ngx_etcd_guard_over(ngx_etcd_guard_t *guard);
 static ngx_uint_t ngx_etcd_guard_failed(ngx_etcd_guard_t *guard);
 static ngx_uint_t ngx_etcd_guard_fails(ngx_etcd_guard_t *guard,
     ngx_etcd_key_t *key);
+static ngx_uint_t ngx_etcd_guard_member_fails(ngx_etcd_guard_t *guard,
+    ngx_etcd_reg_t *reg);
 static void ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why);
 
 
@@ -497,31 +499,49 @@ ngx_etcd_guard_failed(ngx_etcd_guard_t *guard)
 static ngx_uint_t
 ngx_etcd_guard_fails(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
 {
-    ngx_etcd_reg_t          *reg;
-    ngx_etcd_slot_t         *slot;
-    ngx_etcd_member_pack_t   record;
+    ngx_uint_t       fails;
+    ngx_etcd_reg_t  *reg;
 
-    for (reg = key->regs; reg != NULL; reg = reg->next) {
-        slot = ngx_etcd_member_set_slot(guard->set, reg->slot);
-
-        if (!guard->set->panic
-            && (ngx_etcd_counter_get(&slot->verdict, slot->uid)
-                & NGX_ETCD_VERDICT_FAILED))
-        {
-            continue;
-        }
-
-        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
-
-        if (record.attr.max_fails == 0
-            || ngx_etcd_counter_get(&slot->fails, slot->uid)
-               < record.attr.max_fails)
-        {
-            return 0;
-        }
+    if (ngx_etcd_zone_lock_owned(guard->zone, 0) != NGX_OK) {
+        return 0;
     }
 
-    return 1;
+    fails = 1;
+
+    for (reg = key->regs; reg != NULL && fails; reg = reg->next) {
+        fails = ngx_etcd_guard_member_fails(guard, reg);
+    }
+
+    ngx_etcd_zone_unlock(guard->zone);
+
+    return fails;
+}
+
+
+/* The caller holds the mutex. */
+
+static ngx_uint_t
+ngx_etcd_guard_member_fails(ngx_etcd_guard_t *guard, ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_slot_t         *slot;
+    ngx_etcd_entry_t        *entry;
+    ngx_etcd_member_pack_t   record;
+
+    slot = ngx_etcd_member_set_slot(guard->set, reg->slot);
+
+    if (!guard->set->panic
+        && (ngx_etcd_counter_get(&slot->verdict, slot->uid)
+            & NGX_ETCD_VERDICT_FAILED))
+    {
+        return 1;
+    }
+
+    entry = ngx_etcd_entry_at(guard->zone, reg->entry);
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
+
+    return record.attr.max_fails != 0
+           && ngx_etcd_counter_get(&slot->fails, slot->uid)
+              >= record.attr.max_fails;
 }
 
 

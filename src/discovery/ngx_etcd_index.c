@@ -10,9 +10,10 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index);
-static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
-    ngx_etcd_entry_t *entry);
+static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
+    ngx_etcd_zone_t *zone);
+static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index,
+    ngx_etcd_zone_t *zone, uint32_t slot, ngx_etcd_entry_t *entry);
 static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
     ngx_str_t *name, ngx_uint_t gone, int64_t revision);
 static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
@@ -69,14 +70,14 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
             return rc;
         }
 
-        rc = ngx_etcd_index_piece(index);
-
-        ngx_etcd_zone_unlock(zone);
+        rc = ngx_etcd_index_piece(index, zone);
 
         if (rc == NGX_OK) {
-            index->complete = 1;
-            return ngx_etcd_index_invalid(index);
+            rc = ngx_etcd_index_invalid(index);
+            index->complete = (rc == NGX_OK);
         }
+
+        ngx_etcd_zone_unlock(zone);
 
         if (rc != NGX_AGAIN
             || (until != 0 && ngx_etcd_time_budget_now() >= until))
@@ -90,7 +91,7 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 
 
 static ngx_int_t
-ngx_etcd_index_piece(ngx_etcd_index_t *index)
+ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone)
 {
     ngx_uint_t              i;
     ngx_etcd_entry_walk_t  *walk;
@@ -106,7 +107,7 @@ ngx_etcd_index_piece(ngx_etcd_index_t *index)
         if (walk->entry == NULL) {
             ngx_etcd_slot_index_free(&index->slots, walk->n);
 
-        } else if (ngx_etcd_index_import(index, walk->n, walk->entry)
+        } else if (ngx_etcd_index_import(index, zone, walk->n, walk->entry)
                    != NGX_OK)
         {
             return NGX_ERROR;
@@ -118,15 +119,18 @@ ngx_etcd_index_piece(ngx_etcd_index_t *index)
 
 
 static ngx_int_t
-ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
-    ngx_etcd_entry_t *entry)
+ngx_etcd_index_import(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
+    uint32_t slot, ngx_etcd_entry_t *entry)
 {
-    ngx_str_t        name;
-    ngx_etcd_key_t  *key;
-    ngx_etcd_reg_t  *reg;
+    ngx_str_t               name;
+    ngx_etcd_key_t         *key;
+    ngx_etcd_reg_t         *reg;
+    ngx_etcd_slot_entry_t   known;
+
+    ngx_etcd_slot_index_entry(&known, zone, entry);
 
     if (entry->key_len == 0) {
-        return (ngx_etcd_index_add(index, NULL, entry, slot) != NULL)
+        return (ngx_etcd_index_add(index, NULL, &known, slot) != NULL)
                ? NGX_OK : NGX_ERROR;
     }
 
@@ -149,10 +153,12 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, uint32_t slot,
         key->entry.mod_revision = 0;
     }
 
-    reg = ngx_etcd_index_add(index, key, entry, slot);
+    reg = ngx_etcd_index_add(index, key, &known, slot);
     if (reg == NULL) {
         return NGX_ERROR;
     }
+
+    key->entry.create_revision = entry->create_revision;
 
     reg->gone = entry->gone;
 
@@ -554,19 +560,19 @@ ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
 ngx_etcd_reg_t *
 ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_entry_t *entry, uint32_t slot)
+    ngx_etcd_slot_entry_t *known, uint32_t slot)
 {
     ngx_uint_t       first;
     ngx_etcd_reg_t  *reg;
 
     if (key == NULL) {
-        return ngx_etcd_slot_index_add(&index->slots, &index->statics, entry,
+        return ngx_etcd_slot_index_add(&index->slots, &index->statics, known,
                                        slot);
     }
 
     first = (key->regs == NULL && !key->gone);
 
-    reg = ngx_etcd_slot_index_add(&index->slots, &key->regs, entry, slot);
+    reg = ngx_etcd_slot_index_add(&index->slots, &key->regs, known, slot);
 
     if (reg != NULL) {
         index->live += first;
@@ -589,9 +595,9 @@ ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
 void
 ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg, ngx_etcd_entry_t *entry, uint64_t revision)
+    ngx_etcd_reg_t *reg, uint64_t revision)
 {
-    ngx_etcd_slot_index_renew(&index->slots, reg, entry, revision);
+    ngx_etcd_slot_index_renew(&index->slots, reg, revision);
 
     if (key != NULL) {
         ngx_etcd_index_touch(index, key);
@@ -599,11 +605,11 @@ ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 }
 
 
-ngx_etcd_entry_t *
+uint32_t
 ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg)
 {
-    ngx_etcd_entry_t  *shown;
+    uint32_t  shown;
 
     shown = ngx_etcd_slot_index_remove(&index->slots, reg);
 

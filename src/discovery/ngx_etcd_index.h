@@ -29,9 +29,11 @@ typedef struct {
     ngx_etcd_mirror_entry_t          entry;        /* must be the first field;
                                                       an own key, or a key that
                                                       is gone, uses only key,
-                                                      queue, and mod_revision:
-                                                      of the last value read;
-                                                      0: read the value */
+                                                      queue, mod_revision: of
+                                                      the last value read; 0:
+                                                      read the value; and
+                                                      create_revision: of its
+                                                      members */
     ngx_etcd_reg_t                  *regs;
     ngx_etcd_member_host_t          *hosts;        /* host names of members */
     uint32_t                         reason;       /* of an invalid key: hash of
@@ -141,11 +143,11 @@ ngx_int_t ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark,
 
 /* Adds a registration to a key, or to the static servers (NULL). */
 ngx_etcd_reg_t *ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_entry_t *entry, uint32_t slot);
+    ngx_etcd_slot_entry_t *known, uint32_t slot);
 
-/* A registration of a key, or of the static servers (NULL), has a new entry. */
+/* A registration of a key, or of the static servers (NULL), was renewed. */
 void ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg, ngx_etcd_entry_t *entry, uint64_t revision);
+    ngx_etcd_reg_t *reg, uint64_t revision);
 
 /*
  * The registration of an address by a key, or by the static servers (NULL).
@@ -156,9 +158,9 @@ ngx_etcd_reg_t *ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
 /*
  * Removes a registration of a key, or of the static servers (NULL).  Returns
- * the entry that its slot shows then, or NULL.
+ * the entry that its slot shows then, or 0.
  */
-ngx_etcd_entry_t *ngx_etcd_index_remove(ngx_etcd_index_t *index,
+uint32_t ngx_etcd_index_remove(ngx_etcd_index_t *index,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg);
 
 

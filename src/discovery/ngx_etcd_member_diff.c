@@ -27,11 +27,9 @@ static void ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key);
 static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t modified);
-static ngx_int_t ngx_etcd_member_diff_slot(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_member_t *member, uint32_t *slot);
-static ngx_etcd_entry_t *ngx_etcd_member_diff_entry(
-    ngx_etcd_member_diff_t *diff, ngx_str_t *key, u_char *payload, size_t len,
-    ngx_int_t *rc);
+static ngx_int_t ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data,
+    ngx_etcd_slot_entry_t *known, uint32_t slot);
 static ngx_int_t ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff,
     ngx_int_t rc);
 static void ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff,
@@ -43,7 +41,9 @@ static void ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff,
 static ngx_int_t ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t revision);
 static ngx_etcd_op_t *ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_op_e op, uint32_t slot, ngx_etcd_entry_t *old, uint64_t revision);
+    ngx_etcd_op_e op, uint32_t slot, uint32_t old, uint64_t revision);
+static void ngx_etcd_member_diff_shown(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_op_t *op, ngx_etcd_reg_t *reg);
 
 
 ngx_int_t
@@ -311,7 +311,7 @@ ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
     return key != NULL
            && !key->gone
            && key->regs != NULL
-           && key->regs->entry->create_revision == create_revision;
+           && (uint64_t) key->entry.create_revision == create_revision;
 }
 
 
@@ -455,56 +455,79 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, Etcd__KeyValue *kv,
     ngx_etcd_member_t *member)
 {
-    size_t             len;
-    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
-    uint32_t           slot;
-    uint64_t           created, modified;
-    ngx_int_t          rc;
-    ngx_str_t          none;
-    ngx_etcd_op_t     *op;
-    ngx_etcd_entry_t  *entry, *old;
+    u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
+    uint32_t                slot;
+    ngx_int_t               rc;
+    ngx_etcd_entry_data_t   data;
+    ngx_etcd_slot_entry_t   known;
 
-    ngx_str_set(&none, "");
-    len = ngx_etcd_member_pack(payload, member);
+    ngx_memzero(&data, sizeof(ngx_etcd_entry_data_t));
 
-    created = (kv != NULL) ? kv->create_revision : 0;
-    modified = (kv != NULL) ? kv->mod_revision : 0;
+    data.payload = payload;
+    data.len = ngx_etcd_member_pack(payload, member);
+
+    if (key != NULL) {
+        data.key = key->entry.key;
+        data.create_revision = kv->create_revision;
+        data.mod_revision = kv->mod_revision;
+
+        key->entry.create_revision = kv->create_revision;
+    }
+
+    known.serial = 0;
+    known.revision = data.mod_revision;
+    known.hash = ngx_etcd_slot_index_hash(payload, data.len,
+                                          data.create_revision);
+    known.sockaddr = (u_char *) &member->sockaddr;
+    known.socklen = member->socklen;
 
     if (reg != NULL) {
         reg->seen = 1;
-        old = reg->entry;
         slot = reg->slot;
 
-        if (old->len == len
-            && ngx_memcmp(ngx_etcd_entry_payload(old), payload, len) == 0
-            && old->create_revision == created)
-        {
-            if (reg->node.revision == modified && !reg->gone) {
+        if (reg->hash == known.hash) {
+
+            if (reg->node.revision == known.revision && !reg->gone) {
                 return NGX_OK;
             }
 
-            return ngx_etcd_member_diff_touch(diff, key, reg, modified);
+            return ngx_etcd_member_diff_touch(diff, key, reg, known.revision);
         }
 
     } else {
-        old = NULL;
-
-        rc = ngx_etcd_member_diff_slot(diff, member, &slot);
+        rc = ngx_etcd_slot_index_slot(&diff->index.slots, diff->zone,
+                                      diff->unowned, known.sockaddr,
+                                      known.socklen, &slot);
         if (rc != NGX_OK) {
-            return rc;
+            return ngx_etcd_member_diff_room(diff, rc);
         }
     }
 
-    entry = ngx_etcd_member_diff_entry(diff, key ? &key->entry.key : &none,
-                                       payload, len, &rc);
+    return ngx_etcd_member_diff_entry(diff, key, reg, &data, &known, slot);
+}
+
+
+/* Makes the entry of a registration, in place of a former one. */
+
+static ngx_int_t
+ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data,
+    ngx_etcd_slot_entry_t *known, uint32_t slot)
+{
+    ngx_int_t          rc;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_entry_t  *entry;
+
+    entry = ngx_etcd_entry_create(diff->zone, diff->set, data, diff->unowned,
+                                  &rc);
     if (entry == NULL) {
-        return rc;
+        return ngx_etcd_member_diff_room(diff, rc);
     }
 
-    entry->create_revision = created;
-    entry->mod_revision = modified;
+    known->entry = ngx_etcd_entry_number(diff->zone, entry);
 
-    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_PUT, slot, old, modified);
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_PUT, slot,
+                                 reg ? reg->entry : 0, known->revision);
     if (op == NULL) {
         return NGX_ERROR;
     }
@@ -512,10 +535,12 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     op->entry = entry;
 
     if (reg != NULL) {
-        ngx_etcd_index_renew(&diff->index, key, reg, entry, modified);
+        reg->entry = known->entry;
+        reg->hash = known->hash;
+        ngx_etcd_index_renew(&diff->index, key, reg, known->revision);
 
     } else {
-        reg = ngx_etcd_index_add(&diff->index, key, entry, slot);
+        reg = ngx_etcd_index_add(&diff->index, key, known, slot);
         if (reg == NULL) {
             diff->broken = 1;
             return NGX_ERROR;
@@ -524,8 +549,7 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
         reg->seen = 1;
     }
 
-    op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_slot_index_shown(reg);
+    ngx_etcd_member_diff_shown(diff, op, reg);
 
     return NGX_OK;
 }
@@ -545,44 +569,10 @@ ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         return NGX_ERROR;
     }
 
-    ngx_etcd_index_renew(&diff->index, key, reg, reg->entry, modified);
-
-    op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_slot_index_shown(reg);
+    ngx_etcd_index_renew(&diff->index, key, reg, modified);
+    ngx_etcd_member_diff_shown(diff, op, reg);
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_member_diff_slot(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_member_t *member, uint32_t *slot)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_slot_index_slot(&diff->index.slots, diff->zone,
-                                  diff->unowned,
-                                  (u_char *) &member->sockaddr,
-                                  member->socklen, slot);
-
-    return (rc == NGX_OK) ? NGX_OK : ngx_etcd_member_diff_room(diff, rc);
-}
-
-
-static ngx_etcd_entry_t *
-ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_str_t *key,
-    u_char *payload, size_t len, ngx_int_t *rc)
-{
-    ngx_etcd_entry_t  *entry;
-
-    entry = ngx_etcd_entry_create(diff->zone, diff->set, key, payload,
-                                  len, rc);
-
-    if (entry == NULL) {
-        *rc = ngx_etcd_member_diff_room(diff, *rc);
-    }
-
-    return entry;
 }
 
 
@@ -725,11 +715,10 @@ ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         }
 
         if (held) {
-            ngx_etcd_index_renew(&diff->index, key, reg, reg->entry, 0);
+            ngx_etcd_index_renew(&diff->index, key, reg, 0);
         }
 
-        op->serial = ngx_etcd_newest_serial(&reg->node);
-        op->shown = ngx_etcd_slot_index_shown(reg);
+        ngx_etcd_member_diff_shown(diff, op, reg);
 
         reg->gone = mark;
     }
@@ -767,7 +756,9 @@ ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         return NGX_ERROR;
     }
 
-    op->shown = ngx_etcd_index_remove(&diff->index, key, reg);
+    op->shown = ngx_etcd_entry_at(diff->zone,
+                                  ngx_etcd_index_remove(&diff->index, key,
+                                                        reg));
 
     return NGX_OK;
 }
@@ -775,7 +766,7 @@ ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
 static ngx_etcd_op_t *
 ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
-    uint32_t slot, ngx_etcd_entry_t *old, uint64_t revision)
+    uint32_t slot, uint32_t old, uint64_t revision)
 {
     ngx_etcd_op_t  *o;
 
@@ -790,9 +781,18 @@ ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
     o->slot = slot;
     o->serial = 0;
     o->entry = NULL;
-    o->old = old;
+    o->old = ngx_etcd_entry_at(diff->zone, old);
     o->shown = NULL;
     o->revision = revision;
 
     return o;
+}
+
+
+static void
+ngx_etcd_member_diff_shown(ngx_etcd_member_diff_t *diff, ngx_etcd_op_t *op,
+    ngx_etcd_reg_t *reg)
+{
+    op->serial = ngx_etcd_newest_serial(&reg->node);
+    op->shown = ngx_etcd_entry_at(diff->zone, ngx_etcd_slot_index_shown(reg));
 }

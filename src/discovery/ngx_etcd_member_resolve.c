@@ -17,14 +17,17 @@
 
 static ngx_int_t ngx_etcd_member_resolve_adopt_key(
     ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key);
+static ngx_int_t ngx_etcd_member_resolve_read(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_reg_t *reg, u_char *payload, ngx_etcd_member_pack_t *record);
 static ngx_etcd_member_host_t *ngx_etcd_member_resolve_get(
     ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_member_t *member);
-static void ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key,
-    ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer);
-static ngx_etcd_resolver_address_t *ngx_etcd_member_resolve_sole(
-    ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
+static ngx_int_t ngx_etcd_member_resolve_kept(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_etcd_member_t *member,
     ngx_etcd_resolver_answer_t *answer);
+static ngx_etcd_resolver_address_t *ngx_etcd_member_resolve_sole(
+    ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_member_host_t *host, ngx_etcd_resolver_answer_t *answer);
 static ngx_int_t ngx_etcd_member_resolve_unresolved(
     ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
@@ -32,8 +35,8 @@ static ngx_int_t ngx_etcd_member_resolve_unresolved(
 static ngx_uint_t ngx_etcd_member_resolve_share(ngx_uint_t weight, ngx_uint_t n,
     ngx_uint_t i);
 static void ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use);
-static ngx_int_t ngx_etcd_member_resolve_members(ngx_etcd_key_t *key,
-    Etcd__KeyValue *kv, ngx_array_t *members);
+static ngx_int_t ngx_etcd_member_resolve_members(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);
 static void ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
     ngx_etcd_member_pack_t *record);
 
@@ -99,12 +102,17 @@ static ngx_int_t
 ngx_etcd_member_resolve_adopt_key(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key)
 {
+    u_char                   payload[NGX_ETCD_MEMBER_PACK_MAX];
     ngx_etcd_reg_t          *reg;
     ngx_etcd_member_t        member;
     ngx_etcd_member_pack_t   record;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
-        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
+        if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
 
         if (record.host.len == 0) {
             continue;
@@ -116,6 +124,26 @@ ngx_etcd_member_resolve_adopt_key(ngx_etcd_member_diff_t *diff,
             return NGX_ERROR;
         }
     }
+
+    return NGX_OK;
+}
+
+
+/* Copies what a registration says.  NGX_ERROR: diff->broken is set. */
+
+static ngx_int_t
+ngx_etcd_member_resolve_read(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_reg_t *reg, u_char *payload, ngx_etcd_member_pack_t *record)
+{
+    if (ngx_etcd_entry_read(diff->zone, reg->entry, payload,
+                            NGX_ETCD_MEMBER_PACK_MAX)
+        != NGX_OK)
+    {
+        diff->broken = 1;
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_member_pack_read(record, payload);
 
     return NGX_OK;
 }
@@ -165,8 +193,11 @@ ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
 
     if (answer->n == 0) {
         kept.elts = elts;
-        ngx_etcd_member_resolve_kept(key, member, &kept);
         answer = &kept;
+
+        if (ngx_etcd_member_resolve_kept(diff, key, member, &kept) != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
 
     n = answer->n;
@@ -178,8 +209,12 @@ ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
     }
 
     if (diff->sole) {
-        address = ngx_etcd_member_resolve_sole(key, host, answer);
+        address = ngx_etcd_member_resolve_sole(diff, key, host, answer);
         n = 1;
+
+        if (address == NULL) {
+            return NGX_ERROR;
+        }
     }
 
     one = *member;
@@ -212,12 +247,16 @@ ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
 }
 
 
-/* Reads the addresses that a former agent has registered for the host. */
+/*
+ * Reads the addresses that a former agent has registered for the host.
+ * NGX_ERROR: diff->broken is set.
+ */
 
-static void
-ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
-    ngx_etcd_resolver_answer_t *answer)
+static ngx_int_t
+ngx_etcd_member_resolve_kept(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer)
 {
+    u_char                        payload[NGX_ETCD_MEMBER_PACK_MAX];
     ngx_etcd_reg_t               *reg;
     ngx_etcd_member_pack_t        record;
     ngx_etcd_resolver_address_t  *address;
@@ -227,7 +266,11 @@ ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
     answer->beyond = 0;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
-        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
+        if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
 
         if (record.unresolved
             || record.port != member->port
@@ -250,6 +293,8 @@ ngx_etcd_member_resolve_kept(ngx_etcd_key_t *key, ngx_etcd_member_t *member,
     }
 
     ngx_etcd_resolver_sort(answer->elts, answer->n);
+
+    return NGX_OK;
 }
 
 
@@ -268,9 +313,10 @@ ngx_etcd_member_resolve_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
     }
 
     answer.elts = elts;
-    ngx_etcd_member_resolve_kept(key, member, &answer);
 
-    if (answer.n == 0) {
+    if (ngx_etcd_member_resolve_kept(diff, key, member, &answer) != NGX_OK
+        || answer.n == 0)
+    {
         return 0;
     }
 
@@ -280,17 +326,24 @@ ngx_etcd_member_resolve_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
 }
 
 
-/* Begins with the address that a former agent has registered. */
+/*
+ * Begins with the address that a former agent has registered.  NULL:
+ * diff->broken is set.
+ */
 
 static ngx_etcd_resolver_address_t *
-ngx_etcd_member_resolve_sole(ngx_etcd_key_t *key, ngx_etcd_member_host_t *host,
-    ngx_etcd_resolver_answer_t *answer)
+ngx_etcd_member_resolve_sole(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_member_host_t *host, ngx_etcd_resolver_answer_t *answer)
 {
+    u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
     ngx_etcd_member_pack_t  record;
 
     if (host->sole.socklen == 0 && key->regs != NULL) {
-        ngx_etcd_member_pack_read(&record,
-                               ngx_etcd_entry_payload(key->regs->entry));
+        if (ngx_etcd_member_resolve_read(diff, key->regs, payload, &record)
+            != NGX_OK)
+        {
+            return NULL;
+        }
 
         host->sole.socklen = record.socklen;
         ngx_memcpy(&host->sole.sockaddr, record.sockaddr, record.socklen);
@@ -360,7 +413,8 @@ ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use)
     if (pool == NULL
         || ngx_array_init(&members, pool, 4, sizeof(ngx_etcd_member_t))
            != NGX_OK
-        || ngx_etcd_member_resolve_members(key, &kv, &members) != NGX_OK)
+        || ngx_etcd_member_resolve_members(diff, key, &kv, &members)
+           != NGX_OK)
     {
         diff->broken = 1;
 
@@ -382,24 +436,28 @@ ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use)
 /* Makes the members and revisions of a key from its registrations. */
 
 static ngx_int_t
-ngx_etcd_member_resolve_members(ngx_etcd_key_t *key, Etcd__KeyValue *kv,
-    ngx_array_t *members)
+ngx_etcd_member_resolve_members(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members)
 {
+    u_char                   payload[NGX_ETCD_MEMBER_PACK_MAX];
     ngx_etcd_reg_t          *reg;
-    ngx_etcd_entry_t        *entry;
     ngx_etcd_member_t       *member;
     ngx_etcd_member_pack_t   record;
     ngx_etcd_member_host_t  *host;
 
     etcd__key_value__init(kv);
 
+    kv->create_revision = key->entry.create_revision;
+
     for (reg = key->regs; reg != NULL; reg = reg->next) {
-        entry = reg->entry;
-        kv->create_revision = entry->create_revision;
         kv->mod_revision = ngx_max(kv->mod_revision,
                                    (int64_t) reg->node.revision);
 
-        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
+        if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
 
         if (record.host.len != 0) {
             continue;

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_alloc.h>
 #include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_siphash.h>
 #include <ngx_etcd_slot_index.h>
 
 
@@ -31,9 +32,9 @@ static ngx_str_t ngx_etcd_slot_index_bytes(u_char *sockaddr,
 static void ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t **list);
 static ngx_int_t ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t *reg, ngx_str_t *bytes);
+static uint32_t ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t *reg);
-static ngx_etcd_entry_t *ngx_etcd_slot_index_release(
-    ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg);
 static ngx_etcd_reg_t *ngx_etcd_slot_index_newest(
     ngx_etcd_slot_address_t *address);
 
@@ -181,11 +182,44 @@ ngx_etcd_slot_index_bytes(u_char *sockaddr, socklen_t socklen)
 }
 
 
+/* The same bytes with another create_revision are another registration. */
+
+uint64_t
+ngx_etcd_slot_index_hash(u_char *payload, size_t len, uint64_t create_revision)
+{
+    ngx_str_t  bytes;
+
+    bytes.data = payload;
+    bytes.len = len;
+
+    return ngx_etcd_siphash_long(&bytes) + create_revision;
+}
+
+
+void
+ngx_etcd_slot_index_entry(ngx_etcd_slot_entry_t *known, ngx_etcd_zone_t *zone,
+    ngx_etcd_entry_t *entry)
+{
+    ngx_etcd_member_pack_t  record;
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
+
+    known->entry = ngx_etcd_entry_number(zone, entry);
+    known->serial = entry->serial;
+    known->revision = entry->mod_revision;
+    known->hash = ngx_etcd_slot_index_hash(ngx_etcd_entry_payload(entry),
+                                           entry->len, entry->create_revision);
+    known->sockaddr = record.sockaddr;
+    known->socklen = record.socklen;
+}
+
+
 ngx_etcd_reg_t *
 ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
-    ngx_etcd_entry_t *entry, uint32_t slot)
+    ngx_etcd_slot_entry_t *known, uint32_t slot)
 {
     uint32_t         serial;
+    ngx_str_t        bytes;
     ngx_etcd_reg_t  *reg;
 
     reg = ngx_calloc(sizeof(ngx_etcd_reg_t), slots->log);
@@ -193,17 +227,20 @@ ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
         return NULL;
     }
 
-    reg->entry = entry;
+    reg->entry = known->entry;
+    reg->hash = known->hash;
     reg->slot = slot;
-    reg->node.revision = entry->mod_revision;
+    reg->node.revision = known->revision;
 
     /* an entry gets its serial when it is published */
 
-    serial = entry->serial ? entry->serial : ++slots->serial;
+    serial = known->serial ? known->serial : ++slots->serial;
     slots->serial = ngx_max(slots->serial, serial);
     ngx_etcd_newest_serial(&reg->node) = serial;
 
-    if (ngx_etcd_slot_index_hold(slots, reg) != NGX_OK) {
+    bytes = ngx_etcd_slot_index_bytes(known->sockaddr, known->socklen);
+
+    if (ngx_etcd_slot_index_hold(slots, reg, &bytes) != NGX_OK) {
         ngx_free(reg);
         return NULL;
     }
@@ -276,19 +313,15 @@ ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list)
 /* Adds the registration to its address, which may be new. */
 
 static ngx_int_t
-ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
+ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
+    ngx_str_t *bytes)
 {
-    ngx_str_t                 bytes;
-    ngx_etcd_member_pack_t    record;
     ngx_etcd_slot_address_t  *address;
 
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(reg->entry));
-
-    bytes = ngx_etcd_slot_index_bytes(record.sockaddr, record.socklen);
-    address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
+    address = ngx_etcd_hash_table_find(&slots->addresses, bytes);
 
     if (address == NULL) {
-        address = ngx_etcd_hash_table_add(&slots->addresses, &bytes,
+        address = ngx_etcd_hash_table_add(&slots->addresses, bytes,
                                           sizeof(ngx_etcd_slot_address_t));
         if (address == NULL) {
             return NGX_ERROR;
@@ -310,7 +343,7 @@ ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 
 void
 ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
-    ngx_etcd_entry_t *entry, uint64_t revision)
+    uint64_t revision)
 {
     ngx_etcd_node_t  **newest;
 
@@ -318,7 +351,6 @@ ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
 
     ngx_etcd_newest_remove(newest, &reg->node);
 
-    reg->entry = entry;
     reg->gone = 0;
     reg->node.revision = revision;
     ngx_etcd_newest_serial(&reg->node) = ++slots->serial;
@@ -327,7 +359,7 @@ ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
 }
 
 
-ngx_etcd_entry_t *
+uint32_t
 ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg)
 {
     return ngx_etcd_slot_index_newest(reg->address)->entry;
@@ -341,10 +373,10 @@ ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
 }
 
 
-ngx_etcd_entry_t *
+uint32_t
 ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 {
-    ngx_etcd_entry_t  *shown;
+    uint32_t  shown;
 
     *reg->link = reg->next;
 
@@ -363,9 +395,7 @@ ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 }
 
 
-/* Must not read the entry: another process may own the zone by now. */
-
-static ngx_etcd_entry_t *
+static uint32_t
 ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 {
     ngx_etcd_slot_address_t  *address;
@@ -387,7 +417,7 @@ ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
     ngx_etcd_hash_table_remove(&slots->addresses, &address->bytes);
     ngx_free(address);
 
-    return NULL;
+    return 0;
 }
 
 

@@ -25,18 +25,36 @@ typedef struct ngx_etcd_reg_s           ngx_etcd_reg_t;
 typedef struct ngx_etcd_slot_address_s  ngx_etcd_slot_address_t;
 
 
-/* one member that a key registers, as it is when the batch is published */
+/*
+ * One member that a key registers, as it is when the batch is published.  What
+ * it says is known by its hash: the entry is the owner's, and may be freed when
+ * another process owns the zone.
+ */
 
 struct ngx_etcd_reg_s {
     ngx_etcd_newest_node_t           node;      /* in address->newest */
     ngx_etcd_reg_t                  *next;
     ngx_etcd_reg_t                 **link;      /* pointer to this one */
     ngx_etcd_slot_address_t         *address;
-    ngx_etcd_entry_t                *entry;     /* in shared memory */
-    uint32_t                         slot;
+    uint64_t                         hash;      /* ngx_etcd_slot_index_hash()
+                                                   */
+    uint32_t                         entry;     /* ngx_etcd_entry_number() */
+    unsigned                         slot:29;
     unsigned                         seen:1;    /* used by the owner */
     unsigned                         gone:2;    /* NGX_ETCD_ENTRY_ */
 };
+
+
+/* The index knows that much of an entry. */
+
+typedef struct {
+    uint32_t                         entry;     /* ngx_etcd_entry_number() */
+    uint32_t                         serial;    /* 0: not published yet */
+    uint64_t                         revision;
+    uint64_t                         hash;
+    u_char                          *sockaddr;
+    socklen_t                        socklen;
+} ngx_etcd_slot_entry_t;
 
 
 typedef struct {
@@ -76,9 +94,17 @@ ngx_int_t ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots,
     ngx_etcd_zone_t *zone, ngx_uint_t force, u_char *sockaddr,
     socklen_t socklen, uint32_t *slot);
 
+/* Of what a registration says; init() was called before. */
+uint64_t ngx_etcd_slot_index_hash(u_char *payload, size_t len,
+    uint64_t create_revision);
+
+/* Reads an entry; the caller holds the mutex. */
+void ngx_etcd_slot_index_entry(ngx_etcd_slot_entry_t *known,
+    ngx_etcd_zone_t *zone, ngx_etcd_entry_t *entry);
+
 /* Adds a registration to a list.  NULL: no memory. */
 ngx_etcd_reg_t *ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_reg_t **list, ngx_etcd_entry_t *entry, uint32_t slot);
+    ngx_etcd_reg_t **list, ngx_etcd_slot_entry_t *known, uint32_t slot);
 
 /*
  * The registration of an address on a list; NULL: there is none.  The first
@@ -88,20 +114,20 @@ ngx_etcd_reg_t *ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t **list, u_char *sockaddr, socklen_t socklen);
 
 /*
- * Gives a registration another entry, or the same entry, of another revision.
- * The registration becomes the last one of that revision.
+ * Gives a registration another revision.  The registration becomes the last one
+ * of that revision.
  */
 void ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_reg_t *reg, ngx_etcd_entry_t *entry, uint64_t revision);
+    ngx_etcd_reg_t *reg, uint64_t revision);
 
 /* The entry that the slot of a registration shows: the newest one. */
-ngx_etcd_entry_t *ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg);
+uint32_t ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg);
 
 /*
- * Frees a registration.  Returns the entry that its slot shows then; NULL: the
+ * Frees a registration.  Returns the entry that its slot shows then; 0: the
  * slot is free.
  */
-ngx_etcd_entry_t *ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots,
+uint32_t ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t *reg);
 
 /* Moves all registrations to another list, which is empty. */

@@ -15,17 +15,16 @@ ngx_int_t
 ngx_etcd_static_seed(ngx_array_t *statics, ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set)
 {
-    size_t              len;
-    u_char              payload[NGX_ETCD_MEMBER_PACK_MAX];
-    ngx_int_t           rc;
-    ngx_str_t           key;
-    ngx_uint_t          i;
-    ngx_array_t         ops;
-    ngx_etcd_op_t       op;
-    ngx_etcd_commit_t   commit;
-    ngx_etcd_member_t  *member;
+    u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
+    ngx_int_t               rc;
+    ngx_uint_t              i;
+    ngx_array_t             ops;
+    ngx_etcd_op_t           op;
+    ngx_etcd_commit_t       commit;
+    ngx_etcd_member_t      *member;
+    ngx_etcd_entry_data_t   data;
 
-    ngx_str_set(&key, "");
+    ngx_memzero(&data, sizeof(ngx_etcd_entry_data_t));
     ngx_memzero(&op, sizeof(ngx_etcd_op_t));
     ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
 
@@ -45,10 +44,11 @@ ngx_etcd_static_seed(ngx_array_t *statics, ngx_etcd_zone_t *zone,
             return NGX_ERROR;
         }
 
-        len = ngx_etcd_member_pack(payload, &member[i]);
+        data.payload = payload;
+        data.len = ngx_etcd_member_pack(payload, &member[i]);
 
         op.slot = i;
-        op.entry = ngx_etcd_entry_create(zone, set, &key, payload, len, &rc);
+        op.entry = ngx_etcd_entry_create(zone, set, &data, 1, &rc);
         op.shown = op.entry;
         commit.done = 0;
 

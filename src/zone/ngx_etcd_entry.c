@@ -17,18 +17,19 @@ static void ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring,
 
 ngx_etcd_entry_t *
 ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_str_t *key, u_char *payload, size_t len, ngx_int_t *rc)
+    ngx_etcd_entry_data_t *data, ngx_uint_t force, ngx_int_t *rc)
 {
+    u_char            *p;
     ngx_etcd_entry_t  *entry;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
         *rc = NGX_AGAIN;
         return NULL;
     }
 
     entry = ngx_slab_alloc_locked(zone->shpool,
                                   offsetof(ngx_etcd_entry_t, bytes)
-                                  + key->len + len);
+                                  + data->key.len + data->len);
 
     if (entry == NULL) {
         ngx_etcd_zone_unlock(zone);
@@ -38,10 +39,14 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     ngx_memzero(entry, offsetof(ngx_etcd_entry_t, bytes));
 
-    entry->key_len = (uint32_t) key->len;
-    entry->len = (uint16_t) len;
+    entry->create_revision = data->create_revision;
+    entry->mod_revision = data->mod_revision;
+    entry->key_len = (uint32_t) data->key.len;
+    entry->len = (uint16_t) data->len;
+    entry->gone = data->gone;
 
-    ngx_memcpy(ngx_cpymem(entry->bytes, key->data, key->len), payload, len);
+    p = ngx_cpymem(entry->bytes, data->key.data, data->key.len);
+    ngx_memcpy(p, data->payload, data->len);
 
     ngx_etcd_entry_link(&set->pending, entry);
 
@@ -50,6 +55,29 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     *rc = NGX_OK;
 
     return entry;
+}
+
+
+ngx_int_t
+ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n, u_char *payload,
+    size_t size)
+{
+    ngx_int_t          rc;
+    ngx_etcd_entry_t  *entry;
+
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    entry = ngx_etcd_entry_at(zone, n);
+
+    ngx_memcpy(payload, ngx_etcd_entry_payload(entry),
+               ngx_min(entry->len, size));
+
+    ngx_etcd_zone_unlock(zone);
+
+    return NGX_OK;
 }
 
 

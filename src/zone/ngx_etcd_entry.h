@@ -12,6 +12,9 @@
  *
  * All functions are called by the owner.  The caller holds the mutex, unless
  * a function says otherwise.
+ *
+ * Private memory has the number of an entry, never a pointer: a process that is
+ * not the owner any more must not follow it.
  */
 
 
@@ -29,13 +32,51 @@
 #define NGX_ETCD_ENTRY_PIECE  128
 
 
+/* The number of an entry in its zone. */
+
+#define ngx_etcd_entry_number(zone, entry)                                    \
+    ((uint32_t) (((u_char *) (entry) - (u_char *) (zone)->shpool)             \
+                 / NGX_ETCD_ZONE_UNIT))
+
+
+/* The entry of a number, to be followed under the mutex only; 0: NULL. */
+
+static ngx_inline ngx_etcd_entry_t *
+ngx_etcd_entry_at(ngx_etcd_zone_t *zone, uint32_t n)
+{
+    return n ? (ngx_etcd_entry_t *) ((u_char *) zone->shpool
+                                     + (size_t) n * NGX_ETCD_ZONE_UNIT)
+             : NULL;
+}
+
+
+/* An entry that is to be created; "gone" is of one that is copied. */
+
+typedef struct {
+    ngx_str_t                        key;
+    u_char                          *payload;
+    size_t                           len;          /* at most 65535 */
+    uint64_t                         create_revision;
+    uint64_t                         mod_revision;
+    uint16_t                         gone;
+} ngx_etcd_entry_data_t;
+
+
 /*
- * Creates a pending entry; "len" is at most 65535.  Locks the mutex.  NULL:
- * the zone is full (*rc is NGX_ERROR) or the mutex was held (NGX_AGAIN).
+ * Creates a pending entry.  Locks the mutex; "force" as of
+ * ngx_etcd_zone_lock_owned().  NULL: the zone is full (*rc is NGX_ERROR), or
+ * the mutex was held or another process owns the zone (NGX_AGAIN).
  */
 ngx_etcd_entry_t *ngx_etcd_entry_create(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_str_t *key, u_char *payload, size_t len,
+    ngx_etcd_member_set_t *set, ngx_etcd_entry_data_t *data, ngx_uint_t force,
     ngx_int_t *rc);
+
+/*
+ * Copies the payload of an entry, at most "size" bytes.  Locks the mutex.
+ * Results of ngx_etcd_zone_lock_owned().
+ */
+ngx_int_t ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n,
+    u_char *payload, size_t size);
 
 /*
  * Moves a pending entry into the ring of the slot; the shown entry is

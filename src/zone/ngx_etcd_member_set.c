@@ -698,7 +698,7 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     key_len = ngx_min(key->len, NGX_ETCD_MEMBER_SET_MAX_KEY);
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_owned(zone, 0) != NGX_OK) {
         return NGX_AGAIN;
     }
 

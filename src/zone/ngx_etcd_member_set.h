@@ -492,7 +492,8 @@ ngx_int_t ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone,
  * Called by the owner: sets why the value of a key, or a part of it, is
  * invalid; a NULL reason removes the record (the value is valid or deleted).
  * Of a longer key the first NGX_ETCD_MEMBER_SET_MAX_KEY bytes are kept.
- * NGX_OK, NGX_AGAIN, or NGX_ERROR (the zone is full).
+ * NGX_OK, NGX_AGAIN (the mutex was held, or another process owns the zone), or
+ * NGX_ERROR (the zone is full).
  */
 ngx_int_t ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_str_t *key, ngx_str_t *reason,

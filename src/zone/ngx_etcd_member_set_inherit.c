@@ -122,12 +122,12 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
     ngx_etcd_heir_t *heir = data;
 
     ngx_int_t               rc;
-    ngx_str_t               key;
     ngx_array_t             ops;
     ngx_etcd_op_t           op;
     ngx_etcd_member_set_t  *set;
     ngx_etcd_entry_t       *entry;
     ngx_etcd_commit_t       commit;
+    ngx_etcd_entry_data_t   copy;
 
     set = heir->set;
     entry = slot->entry;
@@ -153,19 +153,18 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
     if (entry != NULL) {
         heir->more |= (entry->next != entry);
 
-        key.data = ngx_etcd_entry_key(entry);
-        key.len = entry->key_len;
+        copy.key.data = ngx_etcd_entry_key(entry);
+        copy.key.len = entry->key_len;
+        copy.payload = ngx_etcd_entry_payload(entry);
+        copy.len = entry->len;
+        copy.create_revision = entry->create_revision;
+        copy.mod_revision = entry->mod_revision;
+        copy.gone = entry->gone;
 
-        op.entry = ngx_etcd_entry_create(heir->zone, set, &key,
-                                         ngx_etcd_entry_payload(entry),
-                                         entry->len, &rc);
+        op.entry = ngx_etcd_entry_create(heir->zone, set, &copy, 1, &rc);
         if (op.entry == NULL) {
             return NGX_ERROR;
         }
-
-        op.entry->create_revision = entry->create_revision;
-        op.entry->mod_revision = entry->mod_revision;
-        op.entry->gone = entry->gone;
 
         op.op = NGX_ETCD_OP_PUT;
         op.shown = op.entry;

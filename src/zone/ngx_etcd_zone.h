@@ -26,6 +26,11 @@
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
 
+#define NGX_ETCD_ZONE_UNIT           8       /* bytes: each object begins at a
+                                                multiple, and its number has
+                                                32 bits */
+#define NGX_ETCD_ZONE_MAX_SIZE       ((uint64_t) NGX_ETCD_ZONE_UNIT << 32)
+
 #define NGX_ETCD_ZONE_EVENTS         64      /* last changes kept for the
                                                 status */
 #define NGX_ETCD_ZONE_EVENT_LEN      128     /* bytes shown of a key */
@@ -225,9 +230,10 @@ void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
 
 /*
  * Locks the mutex patiently for the owner: only the holder of the mutex can
- * tell that the process still is the owner, since a process that was stopped
- * may have lost the zone to another one.  "force" skips this check: for the
- * master, in what no owner knows yet.
+ * tell that the process still is the owner, since a process that was stopped,
+ * or whose configuration is not the newest one, may have lost the zone.  An
+ * agent reads and changes what it owns in the zone under this lock only.
+ * "force" skips this check: for the master, in what no owner knows yet.
  *
  *     NGX_OK        the mutex is locked,
  *     NGX_BUSY      the mutex was held,

@@ -100,9 +100,12 @@ ngx_etcd_unit_delete(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 
     reg = key->regs;
 
-    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_REMOVE, reg->slot, reg->entry,
+    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_REMOVE, reg->slot,
+                          ngx_etcd_entry_at(keys->zone, reg->entry),
                           revision);
-    op->shown = ngx_etcd_index_remove(&keys->index, key, reg);
+    op->shown = ngx_etcd_entry_at(keys->zone,
+                                  ngx_etcd_index_remove(&keys->index, key,
+                                                        reg));
 }
 
 
@@ -151,16 +154,23 @@ static ngx_int_t
 ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg, ngx_uint_t address, uint64_t revision)
 {
-    size_t              len;
-    u_char              payload[NGX_ETCD_MEMBER_PACK_MAX];
-    uint32_t            slot;
-    ngx_int_t           rc;
-    ngx_etcd_op_t      *op;
-    ngx_etcd_entry_t   *entry;
-    ngx_etcd_member_t   member;
+    u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
+    uint32_t                slot;
+    ngx_int_t               rc;
+    ngx_etcd_op_t          *op;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_member_t       member;
+    ngx_etcd_entry_data_t   data;
+    ngx_etcd_slot_entry_t   known;
 
     ngx_etcd_unit_member(&member, address, 1 + random() % 100);
-    len = ngx_etcd_member_pack(payload, &member);
+
+    ngx_memzero(&data, sizeof(ngx_etcd_entry_data_t));
+
+    data.key = key->entry.key;
+    data.payload = payload;
+    data.len = ngx_etcd_member_pack(payload, &member);
+    data.mod_revision = revision;
 
     if (ngx_etcd_slot_index_slot(&keys->index.slots, keys->zone, 0,
                                  (u_char *) &member.sockaddr, member.socklen,
@@ -171,38 +181,41 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     }
 
     if (reg != NULL && random() % 2) {
-        op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, slot, reg->entry,
+        op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, slot,
+                              ngx_etcd_entry_at(keys->zone, reg->entry),
                               revision);
 
-        ngx_etcd_slot_index_renew(&keys->index.slots, reg, reg->entry,
-                                  revision);
+        ngx_etcd_slot_index_renew(&keys->index.slots, reg, revision);
         op->serial = ngx_etcd_newest_serial(&reg->node);
-        op->shown = ngx_etcd_slot_index_shown(reg);
+        op->shown = ngx_etcd_entry_at(keys->zone,
+                                  ngx_etcd_slot_index_shown(reg));
 
         return NGX_OK;
     }
 
-    entry = ngx_etcd_entry_create(keys->zone, keys->set, &key->entry.key,
-                                  payload, len, &rc);
+    entry = ngx_etcd_entry_create(keys->zone, keys->set, &data, 0, &rc);
     if (entry == NULL) {
         return NGX_ERROR;
     }
 
-    entry->mod_revision = revision;
-
     op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_PUT, slot,
-                          reg ? reg->entry : NULL, revision);
+                          reg ? ngx_etcd_entry_at(keys->zone, reg->entry)
+                              : NULL,
+                          revision);
     op->entry = entry;
 
     if (reg != NULL) {
-        ngx_etcd_slot_index_renew(&keys->index.slots, reg, entry, revision);
+        reg->entry = ngx_etcd_entry_number(keys->zone, entry);
+        ngx_etcd_slot_index_renew(&keys->index.slots, reg, revision);
 
     } else {
-        reg = ngx_etcd_index_add(&keys->index, key, entry, slot);
+        ngx_etcd_slot_index_entry(&known, keys->zone, entry);
+        reg = ngx_etcd_index_add(&keys->index, key, &known, slot);
     }
 
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_slot_index_shown(reg);
+    op->shown = ngx_etcd_entry_at(keys->zone,
+                                  ngx_etcd_slot_index_shown(reg));
 
     return NGX_OK;
 }
@@ -630,13 +643,14 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
 
     reg = ((ngx_etcd_key_t *) ngx_etcd_index_find(&keys->index, &name))->regs;
 
-    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, reg->slot, reg->entry,
+    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, reg->slot,
+                          ngx_etcd_entry_at(keys->zone, reg->entry),
                           (uint64_t) 1 << 32);
 
-    ngx_etcd_slot_index_renew(&keys->index.slots, reg, reg->entry,
-                              op->revision);
+    ngx_etcd_slot_index_renew(&keys->index.slots, reg, op->revision);
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_slot_index_shown(reg);
+    op->shown = ngx_etcd_entry_at(keys->zone,
+                                  ngx_etcd_slot_index_shown(reg));
 
     ngx_etcd_unit_publish(keys);
 }

@@ -82,17 +82,21 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint32_t slot, ngx_str_t *key, ngx_str_t *payload, uint64_t created,
     uint64_t revision, ngx_etcd_entry_t *old)
 {
-    ngx_int_t          rc;
-    ngx_etcd_entry_t  *entry;
+    ngx_int_t               rc;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_entry_data_t   data;
 
-    entry = ngx_etcd_entry_create(zone, set, key, payload->data, payload->len,
-                                  &rc);
+    data.key = *key;
+    data.payload = payload->data;
+    data.len = payload->len;
+    data.create_revision = created;
+    data.mod_revision = revision;
+    data.gone = 0;
+
+    entry = ngx_etcd_entry_create(zone, set, &data, 0, &rc);
     if (entry == NULL) {
         abort();
     }
-
-    entry->create_revision = created;
-    entry->mod_revision = revision;
 
     ngx_etcd_crash_op(set, NGX_ETCD_OP_PUT, slot, old, revision);
 

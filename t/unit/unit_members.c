@@ -17,14 +17,13 @@ static ngx_int_t
 ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_uint_t n, ngx_etcd_member_t *member)
 {
-    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
-    u_char             buf[NGX_INT_T_LEN];
-    size_t             len;
-    ngx_int_t          rc;
-    ngx_str_t          key;
-    ngx_array_t        ops;
-    ngx_etcd_op_t      op;
-    ngx_etcd_commit_t  commit;
+    u_char                 payload[NGX_ETCD_MEMBER_PACK_MAX];
+    u_char                 buf[NGX_INT_T_LEN];
+    ngx_int_t              rc;
+    ngx_array_t            ops;
+    ngx_etcd_op_t          op;
+    ngx_etcd_commit_t      commit;
+    ngx_etcd_entry_data_t  data;
 
     while (n >= set->nslots) {
         if (ngx_etcd_member_set_grow(zone, set, 1) != NGX_OK) {
@@ -38,12 +37,15 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     op.old = ngx_etcd_member_set_slot(set, n)->entry;
 
     if (member != NULL) {
-        key.data = buf;
-        key.len = ngx_sprintf(buf, "%ui", n) - buf;
-        len = ngx_etcd_member_pack(payload, member);
+        ngx_memzero(&data, sizeof(ngx_etcd_entry_data_t));
+
+        data.key.data = buf;
+        data.key.len = ngx_sprintf(buf, "%ui", n) - buf;
+        data.payload = payload;
+        data.len = ngx_etcd_member_pack(payload, member);
 
         op.op = NGX_ETCD_OP_PUT;
-        op.entry = ngx_etcd_entry_create(zone, set, &key, payload, len, &rc);
+        op.entry = ngx_etcd_entry_create(zone, set, &data, 1, &rc);
         if (op.entry == NULL) {
             return NGX_ERROR;
         }
