@@ -563,8 +563,10 @@ ngx_etcd_agent_changed(void *data)
 
     ngx_etcd_agent_proved(agent);
 
-    if (cluster->endpoints.version != agent->endpoints) {
-        ngx_etcd_agent_view_endpoints(agent->zone, &cluster->endpoints);
+    if (cluster->endpoints.version != agent->endpoints
+        && ngx_etcd_agent_view_endpoints(agent->zone, &cluster->endpoints)
+           == NGX_OK)
+    {
         agent->endpoints = cluster->endpoints.version;
     }
 

@@ -27,7 +27,7 @@ ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster)
 }
 
 
-void
+ngx_int_t
 ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_endpoints_t *known)
 {
@@ -60,5 +60,5 @@ ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
         ngx_memcpy(ep->url, place->endpoint->url.data, ep->url_len);
     }
 
-    ngx_etcd_zone_set_endpoints(zone, &endpoints);
+    return ngx_etcd_zone_set_endpoints(zone, &endpoints);
 }

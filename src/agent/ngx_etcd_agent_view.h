@@ -29,8 +29,8 @@ typedef enum {
 
 ngx_etcd_agent_state_e ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster);
 
-/* Called by the owner. */
-void ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
+/* Called by the owner: results of ngx_etcd_zone_lock_owned(). */
+ngx_int_t ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_endpoints_t *known);
 
 

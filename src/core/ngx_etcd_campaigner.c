@@ -457,19 +457,21 @@ ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
 static void
 ngx_etcd_campaigner_extend(ngx_etcd_run_t *run, uint64_t until)
 {
-    uint64_t  known;
+    uint64_t          known;
+    ngx_int_t         rc;
+    ngx_etcd_zone_t  *zone;
 
+    zone = run->campaigner->zone;
     known = run->until;
 
-    while (ngx_etcd_election_slot_extend(run->conf->slot, &known,
-                                         until) != NGX_OK) {
+    do {
+        rc = ngx_etcd_election_slot_extend(zone, run->conf->slot, &known,
+                                           until);
+    } while (rc == NGX_DECLINED && ngx_etcd_zone_owned(zone));
 
-        if (!ngx_etcd_zone_owned(run->campaigner->zone)) {
-            return;
-        }
+    if (rc == NGX_OK) {
+        run->until = until;
     }
-
-    run->until = until;
 }
 
 
@@ -624,8 +626,11 @@ ngx_etcd_campaigner_verified(ngx_etcd_election_t *election, uint64_t time)
         ngx_etcd_campaigner_show(run);
     }
 
-    if (!run->hidden) {
+    if (!run->hidden
+        && ngx_etcd_zone_lock_owned(run->campaigner->zone, 0) == NGX_OK)
+    {
         ngx_etcd_zone_prove(&run->conf->slot->verified, time);
+        ngx_etcd_zone_unlock(run->campaigner->zone);
     }
 }
 

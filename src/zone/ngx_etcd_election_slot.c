@@ -213,18 +213,31 @@ ngx_etcd_election_slot_copy_view(ngx_etcd_election_slot_view_t *dst,
 
 
 ngx_int_t
-ngx_etcd_election_slot_extend(ngx_etcd_election_slot_t *slot, uint64_t *known,
-    uint64_t until)
+ngx_etcd_election_slot_extend(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_t *slot, uint64_t *known, uint64_t until)
 {
-    if (!__atomic_compare_exchange_n(&slot->until, known, until, 0,
-                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-    {
-        return NGX_DECLINED;
+    ngx_int_t   rc;
+    ngx_uint_t  first;
+
+    first = (*known == 0);
+
+    if (first) {
+        rc = ngx_etcd_zone_lock_owned(zone, 0);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
     }
 
-    *known = until;
+    rc = __atomic_compare_exchange_n(&slot->until, known, until, 0,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+         ? NGX_OK : NGX_DECLINED;
 
-    return NGX_OK;
+    if (first) {
+        ngx_etcd_zone_unlock(zone);
+    }
+
+    return rc;
 }
 
 

@@ -124,9 +124,12 @@ ngx_int_t ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
  * "until" is set.  NGX_DECLINED: another process has written "until"; *known
  * is set to that value.  The caller may try again only after it has found
  * that it still owns the zone.
+ *
+ * A former owner's *known differs from what the owner has written, unless it is
+ * 0: then the owner asks under the mutex.  NGX_BUSY: the mutex was held.
  */
-ngx_int_t ngx_etcd_election_slot_extend(ngx_etcd_election_slot_t *slot,
-    uint64_t *known, uint64_t until);
+ngx_int_t ngx_etcd_election_slot_extend(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_t *slot, uint64_t *known, uint64_t until);
 
 
 /*

@@ -221,7 +221,7 @@ ngx_etcd_object_retire_old(ngx_etcd_zone_t *zone,
     ngx_queue_t        *q, *next, *list;
     ngx_etcd_object_t  *object;
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+    if (ngx_etcd_zone_lock_owned(zone, 0) != NGX_OK) {
         return NGX_AGAIN;
     }
 

@@ -97,7 +97,8 @@ ngx_uint_t ngx_etcd_object_any_old(ngx_etcd_zone_t *zone,
 
 /*
  * Called by the owner: retires these objects after the handler, if any, was
- * called for each, under the mutex.  NGX_OK or NGX_AGAIN.
+ * called for each, under the mutex.  NGX_OK, or NGX_AGAIN (the mutex was held,
+ * or another process owns the zone).
  */
 ngx_int_t ngx_etcd_object_retire_old(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type,

@@ -313,15 +313,25 @@ ngx_etcd_zone_release(ngx_etcd_zone_t *zone)
 }
 
 
-void
+ngx_int_t
 ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_endpoints_t *endpoints)
 {
-    ngx_etcd_seqlock_write(&zone->sh->endpoints_lock);
+    ngx_int_t  rc;
 
-    zone->sh->endpoints = *endpoints;
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
 
-    ngx_etcd_seqlock_written(&zone->sh->endpoints_lock);
+    if (rc == NGX_OK) {
+        ngx_etcd_seqlock_write(&zone->sh->endpoints_lock);
+
+        zone->sh->endpoints = *endpoints;
+
+        ngx_etcd_seqlock_written(&zone->sh->endpoints_lock);
+
+        ngx_etcd_zone_unlock(zone);
+    }
+
+    return rc;
 }
 
 

@@ -85,7 +85,12 @@ typedef struct {
 } ngx_etcd_zone_event_t;
 
 
-/* The state of the cluster, written by the owner only. */
+/*
+ * The state of the cluster, written by the owner only, with each answer of
+ * etcd.  The mutex is not needed: a former owner that does not know it yet may
+ * write once more, in memory that is never used for anything else, and the
+ * next answer to the owner overwrites that.  The same holds for the heartbeat.
+ */
 
 typedef struct {
     ngx_atomic_t                     state;        /* of the client */
@@ -282,7 +287,8 @@ int64_t ngx_etcd_zone_since(ngx_etcd_atomic64_t *proved);
 
 /*
  * Called by the owner: what the proof is of held at that time of
- * ngx_etcd_clock().  An earlier time has no effect.
+ * ngx_etcd_clock().  An earlier time has no effect.  The caller holds the
+ * mutex.
  */
 
 void ngx_etcd_zone_prove(ngx_etcd_atomic64_t *proved, uint64_t time);
@@ -311,11 +317,11 @@ void ngx_etcd_zone_release(ngx_etcd_zone_t *zone);
 
 /*
  * The endpoints of the cluster as seen by the owner, published as a whole by
- * a seqlock, without the mutex, since they change with each connection.  A
- * reader gets a consistent copy, or NGX_AGAIN while they are being written
- * (also if the owner was killed in between, until the next owner writes).
+ * a seqlock: results of ngx_etcd_zone_lock_owned().  A reader gets a consistent
+ * copy, without the mutex, or NGX_AGAIN while they are being written (also if
+ * the owner was killed in between, until the next owner writes).
  */
-void ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
+ngx_int_t ngx_etcd_zone_set_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_endpoints_t *endpoints);
 ngx_int_t ngx_etcd_zone_get_endpoints(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_endpoints_t *endpoints);

@@ -323,7 +323,8 @@ ngx_etcd_crash_slot(void)
     known = 0;
 
     ngx_etcd_crash_holds(2);
-    (void) ngx_etcd_election_slot_extend(ngx_etcd_crash.slot, &known, 5);
+    (void) ngx_etcd_election_slot_extend(&ngx_etcd_crash.zone,
+                                         ngx_etcd_crash.slot, &known, 5);
 }
 
 

@@ -428,7 +428,7 @@ ngx_etcd_crash_says(ngx_uint_t n)
     endpoints.list[1].url_len = 16;
     ngx_memset(endpoints.list[1].url, n, 16);
 
-    ngx_etcd_zone_set_endpoints(&ngx_etcd_crash.zone, &endpoints);
+    (void) ngx_etcd_zone_set_endpoints(&ngx_etcd_crash.zone, &endpoints);
 }
 
 

@@ -37,7 +37,8 @@ ngx_etcd_unit_election_slot(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         until = ngx_atoi(value[i + 1].data, value[i + 1].len);
 
         for (times = 0; times < 2 && slot.until != until; times++) {
-            (void) ngx_etcd_election_slot_extend(&slot, &known, until);
+            (void) ngx_etcd_election_slot_extend(NULL, &slot, &known,
+                                                 until);
         }
     }
 
