@@ -305,9 +305,9 @@ ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_set_node_t *node,
     ngx_uint_t waiting)
 {
     if (((waiting & NGX_ETCD_SET_MAP_WAITING)
-         && ngx_etcd_member_set_count_waiting(zone, node->set) != NGX_OK)
+         && ngx_etcd_member_set_count_waiting(zone, node->set, 1) != NGX_OK)
         || ((waiting & NGX_ETCD_SET_MAP_QUEUE)
-            && ngx_etcd_member_set_add_queue(zone, node->set) != NGX_OK))
+            && ngx_etcd_member_set_add_queue(zone, node->set, 1) != NGX_OK))
     {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
                       "etcd: waiting requests of \"%V\" are not counted: "

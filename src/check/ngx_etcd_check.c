@@ -132,13 +132,6 @@ ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
     ngx_etcd_event_init_timer(&check->tick, ngx_etcd_check_tick, check,
                               check->log);
 
-    if (!check->conf->mandatory) {
-
-        /* of a former configuration */
-
-        ngx_etcd_member_set_pardon(check->set, NGX_ETCD_VERDICT_UNPROVEN);
-    }
-
     /* the service has not read the set yet, and may have to wait for that */
 
     ngx_add_timer(&check->tick, NGX_ETCD_CHECK_TICK);

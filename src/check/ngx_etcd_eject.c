@@ -16,13 +16,14 @@
 #include <ngx_etcd_time_budget.h>
 
 
-/* slots between two looks at the clock */
+/* slots at a time under the mutex */
 
 #define NGX_ETCD_EJECT_PIECE  64
 
 
 static void ngx_etcd_eject_timer(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject);
+static ngx_uint_t ngx_etcd_eject_piece(ngx_etcd_zone_t *zone, void *data);
 static ngx_int_t ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n);
 static void ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n,
     time_t now);
@@ -40,11 +41,15 @@ static void ngx_etcd_eject_tally(ngx_etcd_eject_t *eject,
     ngx_etcd_eject_member_t *member, ngx_etcd_note_t *note);
 static void ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
     ngx_etcd_note_t *note, time_t now);
+static void ngx_etcd_eject_name(ngx_etcd_eject_t *eject,
+    ngx_etcd_slot_t *slot);
 static void ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now);
 static ngx_uint_t ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
     ngx_etcd_eject_part_t *part);
 static int ngx_libc_cdecl ngx_etcd_eject_worst(const void *one,
     const void *two);
+static ngx_etcd_note_t *ngx_etcd_eject_lock(ngx_etcd_eject_t *eject,
+    ngx_uint_t n);
 static void ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
     ngx_etcd_eject_part_t *part, time_t now);
 static void ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n);
@@ -101,7 +106,8 @@ ngx_etcd_eject_timer(ngx_event_t *ev)
 ngx_int_t
 ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now)
 {
-    uint64_t  until;
+    uint64_t   until;
+    ngx_int_t  rc;
 
     if (eject->next == 0) {
         if (ngx_etcd_eject_prepare(eject) != NGX_OK) {
@@ -109,19 +115,34 @@ ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now)
         }
     }
 
+    eject->now = now;
     until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
 
-    while (eject->next < ngx_min(eject->allocated, eject->set->nslots)) {
-        ngx_etcd_eject_read(eject, eject->next, now);
+    do {
+        eject->member.len = 0;
 
-        if (++eject->next % NGX_ETCD_EJECT_PIECE == 0
-            && ngx_etcd_time_budget_now() >= until)
-        {
-            return NGX_AGAIN;
+        rc = ngx_etcd_zone_work(eject->zone, 0, ngx_etcd_eject_piece, eject,
+                                until);
+
+        if (eject->member.len != 0) {
+            ngx_log_error(NGX_LOG_NOTICE, eject->log, 0,
+                          "etcd: upstream \"%V\": member %V is used again "
+                          "after its ejection%s", eject->name,
+                          ngx_etcd_shown(&eject->member),
+                          eject->pardon ? ", since no other member works" : "");
         }
+
+    } while (rc == NGX_OK && eject->member.len != 0);
+
+    if (rc == NGX_AGAIN) {
+        return NGX_AGAIN;
     }
 
     eject->next = 0;
+
+    if (rc != NGX_OK) {
+        return NGX_OK;
+    }
 
     ngx_etcd_eject_judge(eject, now);
 
@@ -198,6 +219,30 @@ ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n)
     eject->allocated = n;
 
     return NGX_OK;
+}
+
+
+/* Ends after a member that is used again, which is logged without the mutex. */
+
+static ngx_uint_t
+ngx_etcd_eject_piece(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_etcd_eject_t *eject = data;
+
+    ngx_uint_t  n, last;
+
+    n = ngx_min(eject->allocated, eject->set->nslots);
+    last = ngx_min(eject->next + NGX_ETCD_EJECT_PIECE, n);
+
+    while (eject->next < last) {
+        ngx_etcd_eject_read(eject, eject->next++, eject->now);
+
+        if (eject->member.len != 0) {
+            return 0;
+        }
+    }
+
+    return last < n;
 }
 
 
@@ -401,8 +446,7 @@ static void
 ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
     ngx_etcd_note_t *note, time_t now)
 {
-    ngx_etcd_slot_t         *slot;
-    ngx_etcd_member_pack_t   record;
+    ngx_etcd_slot_t  *slot;
 
     if (note->until == 0) {
 
@@ -432,12 +476,23 @@ ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
     (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0,
                                  NGX_ETCD_VERDICT_EJECTED);
 
+    ngx_etcd_eject_name(eject, slot);
+}
+
+
+/* Copies the name of a member, to be logged. */
+
+static void
+ngx_etcd_eject_name(ngx_etcd_eject_t *eject, ngx_etcd_slot_t *slot)
+{
+    ngx_etcd_member_pack_t  record;
+
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
 
-    ngx_log_error(NGX_LOG_NOTICE, eject->log, 0,
-                  "etcd: upstream \"%V\": member %V is used again after its "
-                  "ejection%s", eject->name, ngx_etcd_shown(&record.name),
-                  eject->pardon ? ", since no other member works" : "");
+    eject->member.data = eject->text;
+    eject->member.len = ngx_min(record.name.len, sizeof(eject->text));
+
+    ngx_memcpy(eject->text, record.name.data, eject->member.len);
 }
 
 
@@ -505,6 +560,33 @@ ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject, ngx_etcd_eject_part_t *part)
 }
 
 
+/*
+ * Locks the mutex, and copies the name of a member.  NULL: the mutex is not
+ * locked, or the member is gone.
+ */
+
+static ngx_etcd_note_t *
+ngx_etcd_eject_lock(ngx_etcd_eject_t *eject, ngx_uint_t n)
+{
+    ngx_etcd_note_t  *note;
+
+    if (ngx_etcd_zone_lock_owned(eject->zone, 0) != NGX_OK) {
+        return NULL;
+    }
+
+    note = ngx_etcd_member_set_own_note(eject->set, n);
+
+    if (note == NULL || note->uid != eject->members[n].uid) {
+        ngx_etcd_zone_unlock(eject->zone);
+        return NULL;
+    }
+
+    ngx_etcd_eject_name(eject, ngx_etcd_member_set_slot(eject->set, n));
+
+    return note;
+}
+
+
 static void
 ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
     ngx_etcd_eject_part_t *part, time_t now)
@@ -513,11 +595,14 @@ ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
     ngx_uint_t                i;
     ngx_etcd_note_t          *note;
     ngx_etcd_slot_t          *slot;
-    ngx_etcd_member_pack_t    record;
     ngx_etcd_eject_member_t  *member;
 
+    note = ngx_etcd_eject_lock(eject, n);
+    if (note == NULL) {
+        return;
+    }
+
     slot = ngx_etcd_member_set_slot(eject->set, n);
-    note = ngx_etcd_member_set_note(eject->set, n);
     member = &eject->members[n];
 
     time = eject->conf->time << note->level;
@@ -530,22 +615,23 @@ ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
     }
 
     eject->set->ejections++;
-    eject->nejected++;
 
     (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid,
                                  NGX_ETCD_VERDICT_EJECTED, 0);
+
+    ngx_etcd_zone_unlock(eject->zone);
+
+    eject->nejected++;
 
     for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
         eject->steps[i].answers -= member->steps[i].answers;
         eject->steps[i].errors -= member->steps[i].errors;
     }
 
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
-
     ngx_log_error(NGX_LOG_WARN, eject->log, 0,
                   "etcd: upstream \"%V\": member %V is ejected for %T s: %uD "
                   "of its last %uD answers were errors, %uD of %uD of the "
-                  "others'", eject->name, ngx_etcd_shown(&record.name), time,
+                  "others'", eject->name, ngx_etcd_shown(&eject->member), time,
                   part->own.errors, part->own.answers, part->others.errors,
                   part->others.answers);
 }
@@ -556,34 +642,29 @@ ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
 static void
 ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n)
 {
-    ngx_etcd_slot_t         *slot;
-    ngx_etcd_member_pack_t   record;
-
-    if (eject->limited) {
+    if (eject->limited || ngx_etcd_eject_lock(eject, n) == NULL) {
         return;
     }
 
+    ngx_etcd_zone_unlock(eject->zone);
+
     eject->limited = 1;
-
-    slot = ngx_etcd_member_set_slot(eject->set, n);
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
 
     ngx_log_error(NGX_LOG_WARN, eject->log, 0,
                   "etcd: upstream \"%V\": member %V fails but is not ejected: "
                   "with %ui of %ui members ejected, one more is over "
-                  "\"max=%ui%%\"", eject->name, ngx_etcd_shown(&record.name),
+                  "\"max=%ui%%\"", eject->name, ngx_etcd_shown(&eject->member),
                   eject->nejected, eject->nmembers, eject->conf->max);
 }
 
 
 void
-ngx_etcd_eject_count(ngx_etcd_member_set_t *set, ngx_uint_t slot, uint32_t uid,
+ngx_etcd_eject_count(ngx_etcd_slot_t *slot, ngx_uint_t n, uint32_t uid,
     ngx_uint_t error)
 {
     ngx_etcd_note_t  *note;
 
-    note = ngx_etcd_member_set_note(set, slot);
+    note = ngx_etcd_member_set_note(slot, n);
 
     if (note == NULL) {
         return;

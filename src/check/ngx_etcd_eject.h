@@ -107,6 +107,9 @@ typedef struct {
     ngx_uint_t                       step;         /* of the window */
     ngx_uint_t                       next;         /* slot of a step that is not
                                                       finished */
+    time_t                           now;          /* of that step */
+    ngx_str_t                        member;       /* name, to be logged */
+    u_char                           text[NGX_ETCD_MEMBER_NAME_LEN];
     ngx_etcd_eject_count_t           steps[NGX_ETCD_EJECT_STEPS];
                                                    /* of members in use */
     ngx_uint_t                       nmembers;
@@ -130,16 +133,16 @@ void ngx_etcd_eject_stop(ngx_etcd_eject_t *eject);
 
 /*
  * One step, at a time in s.  NGX_OK, or NGX_AGAIN: the time budget is over,
- * call again.
+ * call again.  A step is left out if the mutex was held.
  */
 ngx_int_t ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now);
 
 /*
- * Called by workers: a member has answered, or failed to.  Without a note
- * nothing is counted.
+ * Called by workers: the member of the n-th slot has answered, or failed to.
+ * Without a note nothing is counted.
  */
-void ngx_etcd_eject_count(ngx_etcd_member_set_t *set, ngx_uint_t slot,
-    uint32_t uid, ngx_uint_t error);
+void ngx_etcd_eject_count(ngx_etcd_slot_t *slot, ngx_uint_t n, uint32_t uid,
+    ngx_uint_t error);
 
 /* 1 if a status of HTTP is an error */
 

@@ -54,11 +54,12 @@ ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error)
     }
 
     if (upstream->eject != NULL) {
-        ngx_etcd_eject_count(pick->table->set, peer->index, peer->uid, error);
+        ngx_etcd_eject_count(peer->slot, peer->index, peer->uid, error);
     }
 
     if (error && ngx_etcd_upstream_hastens(upstream)) {
-        ngx_etcd_member_set_suspect(pick->table->set, peer->index, peer->uid);
+        ngx_etcd_member_set_suspect(pick->table->set, peer->slot, peer->index,
+                                    peer->uid);
     }
 }
 

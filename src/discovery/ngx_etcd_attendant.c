@@ -9,10 +9,6 @@
 #include <ngx_etcd_attendant.h>
 
 
-static uint32_t ngx_etcd_attendant_verdicts(
-    ngx_etcd_attendants_t *attendants);
-
-
 void
 ngx_etcd_attendant_add(ngx_etcd_attendants_t *attendants,
     ngx_etcd_attendant_t *attendant)
@@ -28,7 +24,7 @@ ngx_etcd_attendant_judges(ngx_etcd_attendants_t *attendants, uint32_t bits)
 }
 
 
-static uint32_t
+uint32_t
 ngx_etcd_attendant_verdicts(ngx_etcd_attendants_t *attendants)
 {
     uint32_t    verdicts;
@@ -46,16 +42,10 @@ ngx_etcd_attendant_verdicts(ngx_etcd_attendants_t *attendants)
 
 ngx_int_t
 ngx_etcd_attendant_create(ngx_etcd_attendants_t *attendants,
-    ngx_etcd_service_t *service, ngx_etcd_member_set_t *set, ngx_pool_t *pool,
-    void **data)
+    ngx_etcd_service_t *service, ngx_pool_t *pool, void **data)
 {
     ngx_uint_t             i;
     ngx_etcd_attendant_t  *attendant;
-
-    ngx_etcd_member_set_pardon(set,
-                               (NGX_ETCD_VERDICT_CHECKS
-                                |NGX_ETCD_VERDICT_EJECTED)
-                               & ~ngx_etcd_attendant_verdicts(attendants));
 
     for (i = 0; i < attendants->n; i++) {
         attendant = &attendants->list[i];

@@ -52,18 +52,19 @@ typedef struct {
 void ngx_etcd_attendant_add(ngx_etcd_attendants_t *attendants,
     ngx_etcd_attendant_t *attendant);
 
+/* Returns the bits of verdicts that attendants set. */
+uint32_t ngx_etcd_attendant_verdicts(ngx_etcd_attendants_t *attendants);
+
 /* Returns 1 if an attendant sets one of these bits of verdicts. */
 ngx_uint_t ngx_etcd_attendant_judges(ngx_etcd_attendants_t *attendants,
     uint32_t bits);
 
 /*
  * Of all attendants of a service: data[] has what their create() returns.
- * Verdicts of a former configuration that nobody sets any more are cleared.
  * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_attendant_create(ngx_etcd_attendants_t *attendants,
-    ngx_etcd_service_t *service, ngx_etcd_member_set_t *set, ngx_pool_t *pool,
-    void **data);
+    ngx_etcd_service_t *service, ngx_pool_t *pool, void **data);
 void ngx_etcd_attendant_destroy(ngx_etcd_attendants_t *attendants,
     void **data);
 void ngx_etcd_attendant_published(ngx_etcd_attendants_t *attendants,

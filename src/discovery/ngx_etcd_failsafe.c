@@ -314,9 +314,8 @@ ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
 
     service = failsafe->service;
 
-    if (ngx_etcd_zone_owned(service->conf->zone)) {
-        ngx_etcd_member_set_confirm(service->conf->set, failsafe->asked);
-    }
+    ngx_etcd_member_set_confirm(service->conf->zone, service->conf->set,
+                                failsafe->asked);
 }
 
 
@@ -357,7 +356,7 @@ ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
     ngx_etcd_failsafe_cancel(failsafe);
 
     if (ngx_etcd_zone_owned(failsafe->service->conf->zone)) {
-        ngx_etcd_member_set_confirm(failsafe->service->conf->set, 0);
+        ngx_etcd_member_set_unconfirm(failsafe->service->conf->set);
     }
 }
 

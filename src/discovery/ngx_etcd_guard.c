@@ -18,9 +18,11 @@
 static void ngx_etcd_guard_judge(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_turn(ngx_etcd_guard_t *guard);
 static ngx_uint_t ngx_etcd_guard_floor(ngx_etcd_guard_t *guard);
+static void ngx_etcd_guard_until(ngx_etcd_guard_t *guard, uint64_t until);
 static void ngx_etcd_guard_hold(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_spare(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_count(ngx_etcd_guard_t *guard);
+static void ngx_etcd_guard_registered(ngx_etcd_guard_t *guard);
 
 static void ngx_etcd_guard_wake(ngx_etcd_guard_t *guard);
 static void ngx_etcd_guard_tick(ngx_event_t *ev);
@@ -177,10 +179,49 @@ ngx_etcd_guard_floor(ngx_etcd_guard_t *guard)
 
 
 static void
+ngx_etcd_guard_until(ngx_etcd_guard_t *guard, uint64_t until)
+{
+    if (guard->until != until) {
+        guard->until = until;
+        guard->unstored = 1;
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_guard_store(ngx_etcd_guard_t *guard)
+{
+    ngx_int_t  rc;
+
+    if (!guard->unstored) {
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_zone_lock_owned(guard->zone, 0);
+
+    if (rc == NGX_OK) {
+        guard->set->held_until = guard->until;
+        guard->set->holds += guard->holds;
+        guard->set->dry_holds += guard->dry_holds;
+
+        ngx_etcd_zone_unlock(guard->zone);
+
+        guard->holds = 0;
+        guard->dry_holds = 0;
+        guard->unstored = 0;
+    }
+
+    return rc;
+}
+
+
+static void
 ngx_etcd_guard_hold(ngx_etcd_guard_t *guard)
 {
-    guard->set->held_until = ngx_etcd_clock() + guard->conf->hold;
-    guard->set->holds++;
+    ngx_etcd_guard_until(guard, ngx_etcd_clock() + guard->conf->hold);
+
+    guard->holds++;
+    guard->unstored = 1;
 
     ngx_etcd_guard_count(guard);
 }
@@ -191,7 +232,8 @@ ngx_etcd_guard_spare(ngx_etcd_guard_t *guard)
 {
     guard->spared_until = ngx_etcd_clock() + guard->conf->hold;
     guard->spared++;
-    guard->set->dry_holds++;
+    guard->dry_holds++;
+    guard->unstored = 1;
 
     ngx_etcd_guard_count(guard);
 }
@@ -211,6 +253,19 @@ ngx_etcd_guard_count(ngx_etcd_guard_t *guard)
 void
 ngx_etcd_guard_opened(ngx_etcd_guard_t *guard)
 {
+    /* a value that was not stored is newer */
+
+    if (!guard->unstored) {
+        guard->until = guard->set->held_until;
+    }
+
+    ngx_etcd_guard_registered(guard);
+}
+
+
+static void
+ngx_etcd_guard_registered(ngx_etcd_guard_t *guard)
+{
     ngx_etcd_guard_turn(guard);
 
     guard->registered = guard->index->live;
@@ -221,7 +276,7 @@ ngx_etcd_guard_opened(ngx_etcd_guard_t *guard)
 void
 ngx_etcd_guard_passed(ngx_etcd_guard_t *guard)
 {
-    ngx_etcd_guard_opened(guard);
+    ngx_etcd_guard_registered(guard);
 
     if (guard->listed) {
         ngx_etcd_guard_judge(guard);
@@ -232,7 +287,7 @@ ngx_etcd_guard_passed(ngx_etcd_guard_t *guard)
     /* all were registered again before this process became the agent */
 
     if (guard->index->nheld == 0) {
-        guard->set->held_until = 0;
+        ngx_etcd_guard_until(guard, 0);
     }
 }
 
@@ -314,7 +369,7 @@ ngx_etcd_guard_tick(ngx_event_t *ev)
     }
 
     if (guard->index->nheld == 0) {
-        guard->set->held_until = 0;
+        ngx_etcd_guard_until(guard, 0);
 
     } else if (ngx_etcd_guard_over(guard)) {
         ngx_etcd_guard_release_all(guard, "the time to hold them is over");
@@ -323,11 +378,14 @@ ngx_etcd_guard_tick(ngx_event_t *ev)
         guard->released(guard->data);
     }
 
-    if (guard->index->nheld + guard->spared != 0) {
-        ngx_etcd_guard_wake(guard);
-
-    } else {
+    if (guard->index->nheld + guard->spared == 0) {
         guard->told = 0;
+    }
+
+    if (ngx_etcd_guard_store(guard) != NGX_OK
+        || guard->index->nheld + guard->spared != 0)
+    {
+        ngx_etcd_guard_wake(guard);
     }
 }
 
@@ -398,29 +456,27 @@ ngx_etcd_guard_level(ngx_etcd_guard_t *guard)
 static ngx_uint_t
 ngx_etcd_guard_over(ngx_etcd_guard_t *guard)
 {
-    int64_t                 silent;
-    uint64_t                now, past;
-    ngx_msec_t              hold;
-    ngx_etcd_member_set_t  *set;
+    int64_t     silent;
+    uint64_t    now, past;
+    ngx_msec_t  hold;
 
-    set = guard->set;
     now = ngx_etcd_clock();
     hold = guard->conf->hold;
 
     /* the index was made again before the release was published */
 
-    if (set->held_until == 0) {
+    if (guard->until == 0) {
         return 1;
     }
 
     /* a former configuration may have had a longer time */
 
-    if (set->held_until > now) {
-        set->held_until = ngx_min(set->held_until, now + hold);
+    if (guard->until > now) {
+        ngx_etcd_guard_until(guard, ngx_min(guard->until, now + hold));
         return 0;
     }
 
-    past = now - set->held_until;
+    past = now - guard->until;
     silent = ngx_etcd_zone_staleness(guard->zone);
 
     if (silent < 0 || silent > (int64_t) past) {
@@ -429,7 +485,7 @@ ngx_etcd_guard_over(ngx_etcd_guard_t *guard)
     }
 
     if (past - silent > NGX_ETCD_GUARD_SILENT) {
-        set->held_until = now + ngx_min(hold, NGX_ETCD_GUARD_CALM);
+        ngx_etcd_guard_until(guard, now + ngx_min(hold, NGX_ETCD_GUARD_CALM));
         return 0;
     }
 
@@ -559,7 +615,7 @@ ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why)
                   "held any more: %s", guard->name, guard->index->nheld,
                   ngx_etcd_shown(guard->prefix), why);
 
-    guard->set->held_until = 0;
+    ngx_etcd_guard_until(guard, 0);
 
     while (!ngx_queue_empty(held)) {
         ngx_etcd_index_release(guard->index,

@@ -96,6 +96,12 @@ typedef struct {
                                                   not logged */
     ngx_etcd_guard_reason_e      cause;        /* of the first of them */
     ngx_event_t                  tick;
+    uint64_t                     until;        /* set->held_until */
+    ngx_uint_t                   holds;        /* to be added to those of the
+                                                  set */
+    ngx_uint_t                   dry_holds;    /* the same */
+    unsigned                     unstored:1;   /* the set does not have the
+                                                  three */
     unsigned                     foreign:1;    /* the list at hand is of another
                                                   history */
     unsigned                     listed:1;     /* a list is complete, and was
@@ -124,6 +130,12 @@ ngx_uint_t ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key);
 
 /* All keys that were gone are removed, kept or held. */
 void ngx_etcd_guard_passed(ngx_etcd_guard_t *guard);
+
+/*
+ * Called before a commit: stores in the set what the next agent has to know.
+ * Results of ngx_etcd_zone_lock_owned().
+ */
+ngx_int_t ngx_etcd_guard_store(ngx_etcd_guard_t *guard);
 
 /* Returns 1 if that is the key by which an operator releases all keys. */
 ngx_uint_t ngx_etcd_guard_is_release(ngx_etcd_guard_t *guard, ngx_str_t *key);

@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_static.h>
@@ -50,6 +49,8 @@ static void ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
 static void ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time);
 
 static void ngx_etcd_service_publish_handler(ngx_event_t *ev);
+static void ngx_etcd_service_commit(ngx_etcd_service_t *service,
+    ngx_etcd_commit_t *commit);
 static void ngx_etcd_service_full(ngx_etcd_service_t *service);
 static void ngx_etcd_service_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
@@ -84,9 +85,9 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
 
     if (set == NULL
         || (conf->awaited
-            && ngx_etcd_member_set_count_waiting(zone, set) != NGX_OK)
+            && ngx_etcd_member_set_count_waiting(zone, set, 1) != NGX_OK)
         || (conf->rules.queue
-            && ngx_etcd_member_set_add_queue(zone, set) != NGX_OK))
+            && ngx_etcd_member_set_add_queue(zone, set, 1) != NGX_OK))
     {
         return NGX_ERROR;
     }
@@ -173,8 +174,6 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_event_init_timer(&service->retry, ngx_etcd_service_retry, service,
                               owner->log);
 
-    conf->set->mandatory = conf->mandatory;
-
     ngx_etcd_service_diff(service);
     ngx_etcd_service_guard(service);
 
@@ -186,8 +185,8 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         return NULL;
     }
 
-    if (ngx_etcd_attendant_create(&conf->attendants, service, conf->set,
-                                  pool, service->attendants)
+    if (ngx_etcd_attendant_create(&conf->attendants, service, pool,
+                                  service->attendants)
         != NGX_OK)
     {
         ngx_etcd_service_destroy(service);
@@ -394,27 +393,28 @@ ngx_etcd_service_open(ngx_etcd_service_t *service, uint64_t until)
 }
 
 
-/*
- * Every value is read again if the set may have a part of a revision, or if the
- * values of the prefix may be decoded in another way after a reload.
- * set->params changes when all are published.
- */
-
 static ngx_int_t
 ngx_etcd_service_index(ngx_etcd_service_t *service, uint64_t until)
 {
-    ngx_uint_t              other;
-    ngx_etcd_member_set_t  *set;
+    ngx_etcd_service_conf_t      *conf;
+    ngx_etcd_member_set_adopt_t   adopt;
 
-    set = service->diff.set;
-    other = (set->params != service->conf->params);
+    conf = service->conf;
+    adopt.distrust = 0;
 
-    if (other) {
-        set->revision = 0;
+    if (!service->diff.opening) {
+        adopt.params = conf->params;
+        adopt.verdicts = ngx_etcd_attendant_verdicts(&conf->attendants);
+        adopt.mandatory = conf->mandatory;
+
+        if (ngx_etcd_member_set_inherit_adopt(conf->zone, conf->set, &adopt)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
     }
 
-    return ngx_etcd_member_diff_open(&service->diff, set->dirty || other,
-                                     until);
+    return ngx_etcd_member_diff_open(&service->diff, adopt.distrust, until);
 }
 
 
@@ -555,8 +555,11 @@ ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
 {
     ngx_etcd_service_t  *service = mirror->data;
 
-    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
+        && ngx_etcd_zone_lock_owned(service->diff.zone, 0) == NGX_OK)
+    {
         service->diff.set->state = NGX_ETCD_MEMBER_SET_DENIED;
+        ngx_etcd_zone_unlock(service->diff.zone);
     }
 }
 
@@ -571,10 +574,11 @@ ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
     service = mirror->data;
     service->verified = time;
 
-    if (ngx_etcd_zone_owned(service->diff.zone)
-        && !ngx_etcd_service_pending(service))
+    if (!ngx_etcd_service_pending(service)
+        && ngx_etcd_zone_lock_owned(service->diff.zone, 0) == NGX_OK)
     {
         ngx_etcd_zone_prove(&service->diff.set->verified, time);
+        ngx_etcd_zone_unlock(service->diff.zone);
     }
 }
 
@@ -626,15 +630,11 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
         return;
     }
 
-    diff->set->arrived = service->arrived;
-
-    commit.ops = diff->ops;
-    commit.done = diff->done;
-    commit.revision = diff->revision;
-    commit.force = 0;
-    commit.changed = diff->changed;
-
-    rc = ngx_etcd_commit(diff->zone, diff->set, &commit);
+    ngx_etcd_service_commit(service, &commit);
+    rc = ngx_etcd_guard_store(&service->guard);
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_commit(diff->zone, diff->set, &commit);
+    }
 
     diff->done = commit.done;
     diff->changed = commit.changed;
@@ -659,6 +659,29 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
         service->owner->lost(service->owner->data);
         return;
     }
+}
+
+
+static void
+ngx_etcd_service_commit(ngx_etcd_service_t *service, ngx_etcd_commit_t *commit)
+{
+    ngx_etcd_member_diff_t  *diff;
+
+    diff = &service->diff;
+
+    commit->ops = diff->ops;
+    commit->done = diff->done;
+    commit->changed = diff->changed;
+    commit->force = 0;
+
+    commit->revision = diff->revision;
+    commit->arrived = service->arrived;
+    commit->params = service->conf->params;
+    commit->verified = service->verified;
+
+    commit->state = diff->skipped ? NGX_ETCD_MEMBER_SET_FULL
+                    : diff->revision ? NGX_ETCD_MEMBER_SET_SYNCED
+                                     : NGX_ETCD_MEMBER_SET_LOADING;
 }
 
 
@@ -698,12 +721,6 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
     }
 
     if (diff->skipped) {
-
-        /* the next agent lists the prefix */
-
-        diff->set->revision = 0;
-        diff->set->state = NGX_ETCD_MEMBER_SET_FULL;
-
         if (!service->full) {
             service->full = 1;
             ngx_etcd_service_full(service);
@@ -715,10 +732,6 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 
     } else if (diff->revision != 0) {
         service->full = 0;
-        diff->set->params = service->conf->params;
-        diff->set->state = NGX_ETCD_MEMBER_SET_SYNCED;
-
-        ngx_etcd_zone_prove(&diff->set->verified, service->verified);
     }
 
     ngx_etcd_attendant_published(&service->conf->attendants,

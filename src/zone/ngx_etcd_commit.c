@@ -12,6 +12,8 @@
 static ngx_uint_t ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data);
 static void ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation);
+static void ngx_etcd_commit_state(ngx_etcd_member_set_t *set,
+    ngx_etcd_commit_t *commit);
 static ngx_uint_t ngx_etcd_commit_end(ngx_etcd_commit_t *commit);
 static ngx_uint_t ngx_etcd_commit_apply(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_op_t *op);
@@ -82,9 +84,9 @@ ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
         arrival = &set->arrivals[set->narrivals % NGX_ETCD_MEMBER_SET_ARRIVALS];
         set->narrivals++;
         arrival->generation = generation;
-        arrival->time = set->arrived;
+        arrival->time = commit->arrived;
 
-        set->arrived = 0;
+        commit->arrived = 0;
         commit->changed = 1;
     }
 
@@ -109,9 +111,13 @@ static void
 ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
     ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation)
 {
-    set->arrived = 0;
+    if (commit->state == NGX_ETCD_MEMBER_SET_FULL) {
 
-    if (commit->revision != 0) {
+        /* the next agent lists the prefix */
+
+        set->revision = 0;
+
+    } else if (commit->revision != 0) {
         set->revision = commit->revision;
     }
 
@@ -129,6 +135,27 @@ ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
     ngx_memory_barrier();
 
     set->dirty = (set->torn != 0);
+
+    ngx_etcd_commit_state(set, commit);
+}
+
+
+static void
+ngx_etcd_commit_state(ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit)
+{
+    switch (commit->state) {
+
+    case NGX_ETCD_MEMBER_SET_FULL:
+        set->state = NGX_ETCD_MEMBER_SET_FULL;
+        break;
+
+    case NGX_ETCD_MEMBER_SET_SYNCED:
+        set->params = commit->params;
+        set->state = NGX_ETCD_MEMBER_SET_SYNCED;
+
+        ngx_etcd_zone_prove(&set->verified, commit->verified);
+        break;
+    }
 }
 
 

@@ -29,7 +29,9 @@ typedef enum {
 
 /*
  * The creator of an operation knows all entries of the slot and sets "shown"
- * to the newest one after the operation, by ngx_etcd_entry_newer().
+ * to the newest one after the operation, by ngx_etcd_entry_newer().  The
+ * pointers are followed by the owner only: of another process they may be
+ * stale.
  */
 
 typedef struct {
@@ -49,6 +51,16 @@ typedef struct {
     ngx_uint_t                       done;         /* operations done */
     uint64_t                         revision;     /* of the set after the
                                                       commit; 0: unchanged */
+    uint64_t                         arrived;      /* time_budget_now(): the
+                                                      data arrived from etcd; 0:
+                                                      not from a watch */
+    ngx_uint_t                       state;        /* of the set after the
+                                                      commit, if it has a
+                                                      revision; LOADING:
+                                                      unchanged.  A set that is
+                                                      FULL has revision 0 */
+    uint32_t                         params;       /* of a set that is SYNCED */
+    uint64_t                         verified;     /* the same */
     uint64_t                         until;        /* time limit,
                                                       time_budget_now(); 0:
                                                       none */

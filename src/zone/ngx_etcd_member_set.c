@@ -7,19 +7,19 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
-#include <ngx_etcd_counter.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_time_budget.h>
 
 
 static void ngx_etcd_member_set_clear(void *data);
-static void *ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, size_t size);
+static ngx_int_t ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone,
+    ngx_uint_t force, void *p, size_t size);
 static ngx_int_t ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone,
     ngx_etcd_slot_t ***dir, ngx_uint_t chunk);
 static ngx_int_t ngx_etcd_member_set_page(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_slot_t **page);
 static ngx_int_t ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone,
-    ngx_etcd_chunk_t *chunk);
+    ngx_etcd_member_set_t *set, ngx_uint_t n);
 static ngx_int_t ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint32_t id,
     ngx_etcd_member_set_reader_t *reader);
@@ -80,45 +80,49 @@ ngx_etcd_member_set_clear(void *data)
 
 ngx_int_t
 ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set)
+    ngx_etcd_member_set_t *set, ngx_uint_t force)
 {
-    if (set->waiting == NULL) {
-        set->waiting = ngx_etcd_member_set_alloc(zone,
-                                                 sizeof(ngx_etcd_gauge_t));
-    }
-
-    return set->waiting ? NGX_OK : NGX_ERROR;
+    return ngx_etcd_member_set_alloc(zone, force, &set->waiting,
+                                     sizeof(ngx_etcd_gauge_t));
 }
 
 
 ngx_int_t
 ngx_etcd_member_set_add_queue(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set)
+    ngx_etcd_member_set_t *set, ngx_uint_t force)
 {
-    if (set->queue == NULL) {
-        set->queue = ngx_etcd_member_set_alloc(
-                                         zone,
-                                         sizeof(ngx_etcd_member_set_queue_t));
-    }
-
-    return set->queue ? NGX_OK : NGX_ERROR;
+    return ngx_etcd_member_set_alloc(zone, force, &set->queue,
+                                     sizeof(ngx_etcd_member_set_queue_t));
 }
 
 
-static void *
-ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, size_t size)
-{
-    void  *p;
+/* Makes what a pointer of the set points to, unless it is there. */
 
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NULL;
+static ngx_int_t
+ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, ngx_uint_t force, void *p,
+    size_t size)
+{
+    void **link = p;
+
+    ngx_uint_t  made;
+
+    if (*link != NULL) {
+        return NGX_OK;
     }
 
-    p = ngx_slab_calloc_locked(zone->shpool, size);
+    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (*link == NULL) {
+        *link = ngx_slab_calloc_locked(zone->shpool, size);
+    }
+
+    made = (*link != NULL);
 
     ngx_etcd_zone_unlock(zone);
 
-    return p;
+    return made ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -174,9 +178,20 @@ ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set)
 
 
 void
-ngx_etcd_member_set_confirm(ngx_etcd_member_set_t *set, uint64_t time)
+ngx_etcd_member_set_confirm(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint64_t time)
 {
-    __atomic_store_n(&set->confirmed, time, __ATOMIC_RELEASE);
+    if (ngx_etcd_zone_lock_owned(zone, 0) == NGX_OK) {
+        __atomic_store_n(&set->confirmed, time, __ATOMIC_RELEASE);
+        ngx_etcd_zone_unlock(zone);
+    }
+}
+
+
+void
+ngx_etcd_member_set_unconfirm(ngx_etcd_member_set_t *set)
+{
+    __atomic_store_n(&set->confirmed, 0, __ATOMIC_RELEASE);
 }
 
 
@@ -323,19 +338,17 @@ ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 
 ngx_etcd_note_t *
-ngx_etcd_member_set_note(ngx_etcd_member_set_t *set, ngx_uint_t n)
+ngx_etcd_member_set_note(ngx_etcd_slot_t *slot, ngx_uint_t n)
 {
     ngx_etcd_note_t   *notes;
     ngx_etcd_chunk_t  *chunk;
 
-    chunk = ngx_etcd_member_set_chunk(set, n);
-    if (chunk == NULL) {
-        return NULL;
-    }
+    n %= NGX_ETCD_MEMBER_SET_SLOTS;
 
+    chunk = (ngx_etcd_chunk_t *) (slot - n);
     notes = __atomic_load_n(&chunk->notes, __ATOMIC_ACQUIRE);
 
-    return notes ? &notes[n % NGX_ETCD_MEMBER_SET_SLOTS] : NULL;
+    return notes ? &notes[n] : NULL;
 }
 
 
@@ -355,7 +368,7 @@ ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set, ngx_uint_t n)
     ngx_etcd_slot_t  *slot;
 
     slot = ngx_etcd_member_set_slot(set, n);
-    note = ngx_etcd_member_set_note(set, n);
+    note = slot ? ngx_etcd_member_set_note(slot, n) : NULL;
 
     if (note == NULL || slot->entry == NULL) {
         return NULL;
@@ -374,13 +387,13 @@ ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set, ngx_uint_t n)
 
 
 void
-ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_uint_t n,
-    uint32_t uid)
+ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
+    ngx_uint_t n, uint32_t uid)
 {
     uint64_t          bit;
     ngx_etcd_note_t  *note;
 
-    note = ngx_etcd_member_set_note(set, n);
+    note = ngx_etcd_member_set_note(slot, n);
 
     if (note == NULL || note->uid != uid) {
         return;
@@ -422,34 +435,6 @@ ngx_etcd_member_set_suspected(ngx_etcd_member_set_t *set, ngx_uint_t n)
 }
 
 
-void
-ngx_etcd_member_set_pardon(ngx_etcd_member_set_t *set, uint32_t bits)
-{
-    ngx_uint_t        n;
-    ngx_etcd_note_t  *note;
-    ngx_etcd_slot_t  *slot;
-
-    if (bits & NGX_ETCD_VERDICT_FAILED) {
-        set->panic = 0;
-    }
-
-    for (n = 0; n < set->nslots; n++) {
-        slot = ngx_etcd_member_set_slot(set, n);
-
-        if (!ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0, bits)) {
-            continue;
-        }
-
-        note = ngx_etcd_member_set_note(set, n);
-
-        if (note != NULL && (bits & NGX_ETCD_VERDICT_EJECTED)) {
-            note->until = 0;
-            note->level = 0;
-        }
-    }
-}
-
-
 ngx_int_t
 ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
@@ -462,10 +447,7 @@ ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
          n < set->nslots && rc == NGX_OK;
          n += NGX_ETCD_MEMBER_SET_SLOTS)
     {
-        if (ngx_etcd_member_set_note(set, n) == NULL) {
-            rc = ngx_etcd_member_set_notes(zone,
-                                           ngx_etcd_member_set_chunk(set, n));
-        }
+        rc = ngx_etcd_member_set_notes(zone, set, n);
     }
 
     return rc;
@@ -478,25 +460,34 @@ ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
  */
 
 static ngx_int_t
-ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone, ngx_etcd_chunk_t *chunk)
+ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t n)
 {
-    ngx_int_t         rc;
-    ngx_etcd_note_t  *notes;
+    ngx_int_t          rc;
+    ngx_etcd_note_t   *notes;
+    ngx_etcd_chunk_t  *chunk;
 
     rc = ngx_etcd_zone_lock_owned(zone, 0);
     if (rc != NGX_OK) {
         return rc;
     }
 
-    notes = ngx_slab_calloc_locked(zone->shpool, NGX_ETCD_MEMBER_SET_SLOTS
-                                                 * sizeof(ngx_etcd_note_t));
-    if (notes != NULL) {
-        __atomic_store_n(&chunk->notes, notes, __ATOMIC_RELEASE);
+    chunk = ngx_etcd_member_set_chunk(set, n);
+
+    if (chunk->notes == NULL) {
+        notes = ngx_slab_calloc_locked(zone->shpool, NGX_ETCD_MEMBER_SET_SLOTS
+                                                     * sizeof(ngx_etcd_note_t));
+        if (notes != NULL) {
+            __atomic_store_n(&chunk->notes, notes, __ATOMIC_RELEASE);
+
+        } else {
+            rc = NGX_ERROR;
+        }
     }
 
     ngx_etcd_zone_unlock(zone);
 
-    return notes ? NGX_OK : NGX_ERROR;
+    return rc;
 }
 
 

@@ -271,11 +271,6 @@ struct ngx_etcd_member_set_s {
 
     /* for metrics */
 
-    uint64_t                         arrived;      /* time_budget_now(), set by
-                                                      the owner: the data of the
-                                                      next commit arrived from
-                                                      etcd; 0: not from a
-                                                      watch */
     ngx_uint_t                       narrivals;    /* number of arrivals */
     ngx_etcd_arrival_t               arrivals[NGX_ETCD_MEMBER_SET_ARRIVALS];
     uint64_t                         term;         /* highest
@@ -340,18 +335,16 @@ ngx_etcd_member_set_t *ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone,
     ngx_etcd_object_id_t *id);
 
 /*
- * Called by the master: enables counting of requests that wait for a member.
- * NGX_OK, or NGX_ERROR: the zone is too small, or its mutex is held.
+ * Enables counting of requests that wait for a member.  Locks the mutex;
+ * "force" as of ngx_etcd_zone_lock_owned().  NGX_OK, or NGX_ERROR: the zone is
+ * too small, its mutex is held, or another process owns it.
  */
 ngx_int_t ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set);
+    ngx_etcd_member_set_t *set, ngx_uint_t force);
 
-/*
- * Called by the master: enables counting of requests that wait for a
- * connection.  NGX_OK or NGX_ERROR as above.
- */
+/* Enables counting of requests that wait for a connection, likewise. */
 ngx_int_t ngx_etcd_member_set_add_queue(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set);
+    ngx_etcd_member_set_t *set, ngx_uint_t force);
 
 /* Sets the number of requests in a row, and since when the oldest waits. */
 void ngx_etcd_member_set_queued(ngx_etcd_member_set_t *set, ngx_uint_t row,
@@ -370,11 +363,15 @@ int64_t ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set);
 
 /*
  * For a leader that data from etcd no longer proves.  The owner sets the time
- * of the last confirmation by the leader's own API (0: not confirmed).
+ * of the last confirmation by the leader's own API, unless the mutex is held.
+ * The end of a confirmation needs no mutex: a former owner may end that of
+ * another leader, which is confirmed again a second later.
  * ngx_etcd_member_set_confirmed() returns 1 if the confirmation is recent
  * enough; any process may call it.
  */
-void ngx_etcd_member_set_confirm(ngx_etcd_member_set_t *set, uint64_t time);
+void ngx_etcd_member_set_confirm(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, uint64_t time);
+void ngx_etcd_member_set_unconfirm(ngx_etcd_member_set_t *set);
 ngx_uint_t ngx_etcd_member_set_confirmed(ngx_etcd_member_set_t *set);
 
 /* Returns NULL if there is no such slot. */
@@ -387,15 +384,15 @@ ngx_etcd_chunk_t *ngx_etcd_member_set_chunk(ngx_etcd_member_set_t *set,
 
 
 /*
- * The note on a slot.  NULL: there is no such slot, or no note.  The note may
- * be on a former member: see uid.
+ * The note on a slot, which is the n-th one of its set.  NULL: there is none.
+ * The note may be on a former member: see uid.  The mutex is not needed.
  */
-ngx_etcd_note_t *ngx_etcd_member_set_note(ngx_etcd_member_set_t *set,
-    ngx_uint_t n);
+ngx_etcd_note_t *ngx_etcd_member_set_note(ngx_etcd_slot_t *slot, ngx_uint_t n);
 
 /*
- * Called by the owner: the note on the present member of a slot.  A note on a
- * former member begins anew.  NULL: the slot is free, or has no note.
+ * Called by the owner, under the mutex: the note on the present member of a
+ * slot.  A note on a former member begins anew.  NULL: the slot is free, or has
+ * no note.
  */
 ngx_etcd_note_t *ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set,
     ngx_uint_t n);
@@ -404,8 +401,8 @@ ngx_etcd_note_t *ngx_etcd_member_set_own_note(ngx_etcd_member_set_t *set,
  * Called by workers: a request to the member has failed.  Nothing is noted if
  * there is no note on it.
  */
-void ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_uint_t n,
-    uint32_t uid);
+void ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set,
+    ngx_etcd_slot_t *slot, ngx_uint_t n, uint32_t uid);
 
 /*
  * Called by the owner: the bits of "suspects", which are cleared, and whether
@@ -414,12 +411,6 @@ void ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_uint_t n,
 uint64_t ngx_etcd_member_set_suspects(ngx_etcd_member_set_t *set);
 ngx_uint_t ngx_etcd_member_set_suspected(ngx_etcd_member_set_t *set,
     ngx_uint_t n);
-
-/*
- * Called by the owner: clears bits of the verdicts on all members, for a
- * configuration that would never clear them.
- */
-void ngx_etcd_member_set_pardon(ngx_etcd_member_set_t *set, uint32_t bits);
 
 /*
  * Called by the owner: makes notes for all slots, as far as that is not done.

@@ -16,6 +16,11 @@
 #define NGX_ETCD_MEMBER_SET_INHERIT_TRIES  32
 
 
+/* slots at a time under the mutex */
+
+#define NGX_ETCD_MEMBER_SET_INHERIT_PIECE  512
+
+
 /* a set that is filled from another zone */
 
 typedef struct {
@@ -29,10 +34,21 @@ typedef struct {
 } ngx_etcd_heir_t;
 
 
+/* verdicts that are cleared */
+
+typedef struct {
+    ngx_etcd_member_set_t *set;
+    uint32_t               bits;
+    ngx_uint_t             n;            /* next slot */
+} ngx_etcd_member_set_pardon_t;
+
+
 static ngx_int_t ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
     ngx_etcd_slot_t *slot);
 static void ngx_etcd_member_set_inherit_verdict(ngx_etcd_slot_t *slot,
     ngx_etcd_slot_t *from);
+static ngx_uint_t ngx_etcd_member_set_inherit_pardon(ngx_etcd_zone_t *zone,
+    void *data);
 
 
 ngx_int_t
@@ -198,4 +214,84 @@ ngx_etcd_member_set_inherit_verdict(ngx_etcd_slot_t *slot,
 {
     ngx_etcd_counter_set(&slot->verdict, slot->uid,
                          ngx_etcd_counter_get(&from->verdict, from->uid));
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_inherit_adopt(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_member_set_adopt_t *adopt)
+{
+    ngx_int_t                     rc;
+    ngx_etcd_member_set_pardon_t  pardon;
+
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    set->mandatory = adopt->mandatory;
+    adopt->distrust = set->dirty;
+
+    if (set->params != adopt->params) {
+        set->revision = 0;
+        adopt->distrust = 1;
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    pardon.set = set;
+    pardon.n = 0;
+    pardon.bits = (NGX_ETCD_VERDICT_CHECKS|NGX_ETCD_VERDICT_EJECTED)
+                  & ~adopt->verdicts;
+
+    if (!adopt->mandatory) {
+        pardon.bits |= NGX_ETCD_VERDICT_UNPROVEN;
+    }
+
+    if (pardon.bits == 0) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_zone_work(zone, 0, ngx_etcd_member_set_inherit_pardon,
+                              &pardon, 0);
+}
+
+
+/* Clears bits of the verdicts on members. */
+
+static ngx_uint_t
+ngx_etcd_member_set_inherit_pardon(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_etcd_member_set_pardon_t *pardon = data;
+
+    ngx_uint_t              last;
+    ngx_etcd_note_t        *note;
+    ngx_etcd_slot_t        *slot;
+    ngx_etcd_member_set_t  *set;
+
+    set = pardon->set;
+
+    if (pardon->bits & NGX_ETCD_VERDICT_FAILED) {
+        set->panic = 0;
+    }
+
+    last = ngx_min(pardon->n + NGX_ETCD_MEMBER_SET_INHERIT_PIECE, set->nslots);
+
+    for ( /* void */ ; pardon->n < last; pardon->n++) {
+        slot = ngx_etcd_member_set_slot(set, pardon->n);
+
+        if (!ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0, pardon->bits))
+        {
+            continue;
+        }
+
+        note = ngx_etcd_member_set_note(slot, pardon->n);
+
+        if (note != NULL && (pardon->bits & NGX_ETCD_VERDICT_EJECTED)) {
+            note->until = 0;
+            note->level = 0;
+        }
+    }
+
+    return last < set->nslots;
 }

@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Copies the members of a set to a zone of another size.
+ * Copies the members of a set to a zone of another size, and gives a set another
+ * owner.
  */
 
 
@@ -29,6 +30,32 @@ ngx_int_t ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone,
 ngx_int_t ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from,
     ngx_etcd_member_set_t *old, uint32_t id);
+
+
+typedef struct {
+    uint32_t                         params;       /* of the configuration: if
+                                                      others, the set is listed;
+                                                      set->params changes when
+                                                      all values are published
+                                                      */
+    uint32_t                         verdicts;     /* bits that the owner sets:
+                                                      others would never be
+                                                      cleared */
+    ngx_uint_t                       mandatory;    /* of the configuration */
+    ngx_uint_t                       distrust;     /* result: every value is to
+                                                      be read again, since the
+                                                      set may have a part of a
+                                                      revision, or has other
+                                                      params */
+} ngx_etcd_member_set_adopt_t;
+
+
+/*
+ * Called by an owner before it reads or changes a set, which may be of a former
+ * configuration, or of a former owner.  Results of ngx_etcd_zone_lock_owned().
+ */
+ngx_int_t ngx_etcd_member_set_inherit_adopt(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_member_set_adopt_t *adopt);
 
 
 #endif /* _NGX_ETCD_MEMBER_SET_INHERIT_H_INCLUDED_ */

@@ -156,7 +156,7 @@ ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
 {
     ngx_etcd_note_t  *note;
 
-    note = ngx_etcd_member_set_note(view->set, view->next);
+    note = ngx_etcd_member_set_note(slot, view->next);
 
     if (note != NULL && note->uid == slot->uid) {
         *copy = *note;

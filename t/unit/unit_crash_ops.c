@@ -268,7 +268,7 @@ static void
 ngx_etcd_crash_waiting(void)
 {
     (void) ngx_etcd_member_set_count_waiting(&ngx_etcd_crash.zone,
-                                             ngx_etcd_crash.sets[1]);
+                                             ngx_etcd_crash.sets[1], 0);
 }
 
 

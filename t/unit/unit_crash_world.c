@@ -509,7 +509,7 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
     if (crash->sets[0] == NULL || crash->sets[1] == NULL
         || crash->slot == NULL || crash->value == NULL || crash->stats == NULL
         || ngx_etcd_member_set_count_waiting(&crash->zone,
-                                             crash->sets[0]) != NGX_OK
+                                             crash->sets[0], 1) != NGX_OK
         || ngx_etcd_zone_claim(&crash->zone, 0) != NGX_OK)
     {
         return NGX_ERROR;

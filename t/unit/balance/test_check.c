@@ -265,7 +265,7 @@ test_check_suspects(ngx_pool_t *pool)
 
     /* without notes nothing is reported */
 
-    ngx_etcd_member_set_suspect(set, n, slot->uid);
+    ngx_etcd_member_set_suspect(set, slot, n, slot->uid);
     tap_check(ngx_etcd_member_set_suspects(set) == 0);
     tap_check(!ngx_etcd_member_set_suspected(set, n));
 
@@ -274,7 +274,7 @@ test_check_suspects(ngx_pool_t *pool)
     tap_expect(ngx_etcd_member_set_annotate(&test_world.zone, set) == NGX_OK);
     tap_check(!ngx_etcd_member_set_suspected(set, n));
 
-    ngx_etcd_member_set_suspect(set, n, slot->uid);
+    ngx_etcd_member_set_suspect(set, slot, n, slot->uid);
     tap_check(ngx_etcd_member_set_suspects(set) == 2);
     tap_check(ngx_etcd_member_set_suspects(set) == 0);
     tap_check(!ngx_etcd_member_set_suspected(set, n - 1));
@@ -283,7 +283,7 @@ test_check_suspects(ngx_pool_t *pool)
 
     /* the request was to a former member of the slot */
 
-    ngx_etcd_member_set_suspect(set, n, slot->uid + 1);
+    ngx_etcd_member_set_suspect(set, slot, n, slot->uid + 1);
     tap_check(ngx_etcd_member_set_suspects(set) == 0);
     tap_check(!ngx_etcd_member_set_suspected(set, n));
 }

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_eject.h>
+#include <ngx_etcd_member_set_inherit.h>
 #include "test_world.h"
 
 
@@ -76,7 +77,7 @@ test_eject_answers(ngx_uint_t n, ngx_uint_t answers, ngx_uint_t errors)
     slot = ngx_etcd_member_set_slot(test_world.set, n);
 
     for (i = 0; i < answers; i++) {
-        ngx_etcd_eject_count(test_world.set, n, slot->uid, i < errors);
+        ngx_etcd_eject_count(slot, n, slot->uid, i < errors);
     }
 }
 
@@ -104,6 +105,12 @@ test_eject_out(void)
     return out;
 }
 
+
+#define test_eject_note()                                                     \
+    ngx_etcd_member_set_note(ngx_etcd_member_set_slot(test_world.set, 0), 0)
+
+#define test_eject_adopt(adopt)                                               \
+    ngx_etcd_member_set_inherit_adopt(&test_world.zone, test_world.set, adopt)
 
 #define test_eject_at(now)  (void) ngx_etcd_eject_step(&test_eject, now)
 
@@ -242,7 +249,7 @@ test_eject_time(ngx_pool_t *pool)
         tap_check(test_eject_out() == 0);
     }
 
-    note = ngx_etcd_member_set_note(test_world.set, 0);
+    note = test_eject_note();
     tap_check(note->level == NGX_ETCD_EJECT_DOUBLINGS);
 
     test_eject_at(now + 29);
@@ -412,11 +419,15 @@ test_eject_none_left(ngx_pool_t *pool)
 }
 
 
-/* An agent clears the verdicts that it has no use for, and only these. */
+/* An agent clears the verdicts that it does not set, and only these. */
 
 static void
 test_eject_pardon(ngx_pool_t *pool)
 {
+    ngx_etcd_member_set_adopt_t  adopt;
+
+    ngx_memzero(&adopt, sizeof(ngx_etcd_member_set_adopt_t));
+
     tap_expect(test_eject_init(pool, 4, 25) == NGX_OK);
     tap_expect(test_eject.allocated != 0);
 
@@ -425,12 +436,21 @@ test_eject_pardon(ngx_pool_t *pool)
     test_eject_at(1001);
     tap_check(test_eject_out() == 1);
 
-    ngx_etcd_member_set_pardon(test_world.set, NGX_ETCD_VERDICT_CHECKS);
+    adopt.verdicts = NGX_ETCD_VERDICT_EJECTED;
+    tap_check(test_eject_adopt(&adopt) == NGX_OK);
     tap_check(test_eject_out() == 1);
 
-    ngx_etcd_member_set_pardon(test_world.set, NGX_ETCD_VERDICT_EJECTED);
+    /* another process owns the zone */
+
+    adopt.verdicts = NGX_ETCD_VERDICT_CHECKS;
+    test_world.zone.epoch++;
+    tap_check(test_eject_adopt(&adopt) == NGX_DECLINED);
+    test_world.zone.epoch--;
+    tap_check(test_eject_out() == 1);
+
+    tap_check(test_eject_adopt(&adopt) == NGX_OK);
     tap_check(test_eject_out() == 0);
-    tap_check(ngx_etcd_member_set_note(test_world.set, 0)->until == 0);
+    tap_check(test_eject_note()->until == 0);
 }
 
 
