@@ -19,7 +19,6 @@ ngx_etcd_restore_catalog_set(ngx_etcd_catalog_conf_t *catalog,
 {
     ngx_int_t                 rc;
     ngx_etcd_zone_t          *zone;
-    ngx_etcd_set_node_t      *node;
     ngx_etcd_set_found_t      found;
     ngx_etcd_service_conf_t  *service;
 
@@ -41,17 +40,18 @@ ngx_etcd_restore_catalog_set(ngx_etcd_catalog_conf_t *catalog,
         return NGX_ERROR;
     }
 
-    node = ngx_etcd_set_map_add(zone, catalog->map, prefix,
-                                ngx_etcd_catalog_conf_waits(catalog), 1, &rc);
-    if (node == NULL) {
+    rc = ngx_etcd_set_map_add(zone, catalog->map, prefix,
+                              ngx_etcd_catalog_conf_waits(catalog), 1, &found);
+
+    if (rc != NGX_OK) {
         return (rc == NGX_DECLINED) ? NGX_DECLINED : NGX_ERROR;
     }
 
     *service = catalog->service;
 
     service->prefix = *prefix;
-    service->set = node->set;
-    service->set_id = node->set_id;
+    service->set = found.set;
+    service->set_id = found.set_id;
 
     *conf = service;
 

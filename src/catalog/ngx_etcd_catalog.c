@@ -36,7 +36,8 @@ struct ngx_etcd_catalog_s {
     ngx_event_t                  sweep;        /* of empty sets */
     ngx_event_t                  again;        /* lists all keys again */
 
-    ngx_etcd_set_node_t         *next;         /* of the map, while loading */
+    ngx_queue_t                 *next;         /* of the map, while loading: of
+                                                  ngx_etcd_set_map_walk() */
     ngx_etcd_catalog_set_t      *part;         /* the set being loaded, or
                                                   NULL */
     int64_t                      revision;     /* of the fan-out */
@@ -72,11 +73,13 @@ static ngx_etcd_catalog_set_t *ngx_etcd_catalog_add(
 static void ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog,
     ngx_str_t *prefix, ngx_int_t rc);
 static ngx_etcd_catalog_set_t *ngx_etcd_catalog_make(
-    ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node);
+    ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found);
 static void ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set);
 
 static void ngx_etcd_catalog_queue(ngx_etcd_service_t *service);
 static void ngx_etcd_catalog_run(ngx_event_t *ev);
+static void ngx_etcd_catalog_store(ngx_etcd_catalog_t *catalog);
 static void ngx_etcd_catalog_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
 static void ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set);
@@ -113,8 +116,7 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
     catalog->map = conf->map;
     catalog->published = published;
 
-    catalog->report.conf = conf;
-    catalog->report.log = log;
+    ngx_etcd_catalog_report_init(&catalog->report, conf, log);
 
     catalog->owner.published = ngx_etcd_catalog_published;
     catalog->owner.queue = ngx_etcd_catalog_queue;
@@ -159,7 +161,6 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
     ngx_etcd_fanout_init(fanout, log);
 
     catalog->loading = 1;
-    catalog->next = ngx_etcd_set_map_first(catalog->map);
     catalog->resume = conf->service.source->indexed ? conf->map->revision : 0;
 
     return catalog;
@@ -172,9 +173,13 @@ ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
 {
     ngx_int_t  rc;
 
-    while (catalog->part != NULL || catalog->next != NULL) {
+    while (catalog->loading) {
 
         rc = ngx_etcd_catalog_load_set(catalog, until);
+
+        if (rc == NGX_DONE) {
+            break;
+        }
 
         if (rc != NGX_OK) {
             return rc;
@@ -193,7 +198,7 @@ ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
 
     /* a former owner may have been killed before it told the workers */
 
-    ngx_etcd_set_map_changed_all(catalog->map);
+    catalog->report.missed = 1;
 
     catalog->revision = catalog->resume;
     catalog->fanout.watch.revision = catalog->resume;
@@ -202,22 +207,29 @@ ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
 }
 
 
-/* Makes the next set of the map, or goes on with it. */
+/* Makes the next set of the map, or goes on with it; NGX_DONE: all are made. */
 
 static ngx_int_t
 ngx_etcd_catalog_load_set(ngx_etcd_catalog_t *catalog, uint64_t until)
 {
+    u_char                   buf[NGX_ETCD_PATTERN_PREFIX];
     ngx_int_t                rc;
-    ngx_etcd_set_node_t     *node;
+    ngx_str_t                prefix;
+    ngx_etcd_set_found_t     found;
     ngx_etcd_catalog_set_t  *set;
 
     set = catalog->part;
 
     if (set == NULL) {
-        node = catalog->next;
-        catalog->next = ngx_etcd_set_map_next(catalog->map, node);
+        prefix.data = buf;
 
-        set = ngx_etcd_catalog_make(catalog, node);
+        rc = ngx_etcd_set_map_walk(catalog->zone, catalog->map, &catalog->next,
+                                   &found, &prefix);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        set = ngx_etcd_catalog_make(catalog, &prefix, &found);
         if (set == NULL) {
             return NGX_ERROR;
         }
@@ -297,7 +309,7 @@ ngx_etcd_catalog_wants(void *data, ngx_str_t *key)
         return 0;
     }
 
-    return catalog->map->over == 0
+    return catalog->report.nover == 0
            || ngx_etcd_hash_table_find(&catalog->sets, &prefix) != NULL;
 }
 
@@ -339,24 +351,24 @@ static ngx_etcd_catalog_set_t *
 ngx_etcd_catalog_add(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix)
 {
     ngx_int_t                rc;
-    ngx_etcd_set_node_t     *node;
+    ngx_etcd_set_found_t     found;
     ngx_etcd_catalog_set_t  *set;
 
-    node = ngx_etcd_set_map_add(catalog->zone, catalog->map, prefix,
-                                ngx_etcd_catalog_conf_waits(catalog->conf), 0,
-                                &rc);
-    if (node == NULL) {
+    rc = ngx_etcd_set_map_add(catalog->zone, catalog->map, prefix,
+                              ngx_etcd_catalog_conf_waits(catalog->conf), 0,
+                              &found);
+    if (rc != NGX_OK) {
         ngx_etcd_catalog_refused(catalog, prefix, rc);
         return NULL;
     }
 
-    set = ngx_etcd_catalog_make(catalog, node);
+    set = ngx_etcd_catalog_make(catalog, prefix, &found);
 
     if (set == NULL) {
 
         /* the set stays in the map, and has no service until the next list */
 
-        (void) ngx_etcd_set_map_remove(catalog->zone, catalog->map, node);
+        (void) ngx_etcd_set_map_remove(catalog->zone, catalog->map, found.set);
         ngx_etcd_catalog_refused(catalog, prefix, NGX_AGAIN);
         return NULL;
     }
@@ -372,35 +384,32 @@ static void
 ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
     ngx_int_t rc)
 {
-    if (rc == NGX_AGAIN) {
-        if (!catalog->again.timer_set) {
-            ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_BUSY);
-        }
-
-        return;
-    }
-
     if (rc == NGX_DECLINED) {
         ngx_etcd_catalog_report_over(&catalog->report, prefix);
         return;
     }
 
-    ngx_etcd_catalog_report_full(&catalog->report, prefix);
+    if (rc == NGX_ERROR) {
+        ngx_etcd_catalog_report_full(&catalog->report, prefix);
+    }
 
     if (!catalog->again.timer_set) {
-        ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_FULL);
+        ngx_add_timer(&catalog->again, (rc == NGX_ERROR)
+                                       ? NGX_ETCD_CATALOG_FULL
+                                       : NGX_ETCD_CATALOG_BUSY);
     }
 }
 
 
-/* The set of a node, with its service, which is not loaded yet. */
+/* A set of the map, with its service, which is not loaded yet. */
 
 static ngx_etcd_catalog_set_t *
-ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_etcd_set_node_t *node)
+ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found)
 {
     ngx_etcd_catalog_set_t  *set;
 
-    set = ngx_etcd_catalog_set_create(&catalog->sets, node,
+    set = ngx_etcd_catalog_set_create(&catalog->sets, prefix, found,
                                       &catalog->conf->service,
                                       &catalog->owner);
     if (set == NULL) {
@@ -444,8 +453,7 @@ ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout)
 
     catalog = fanout->data;
 
-    catalog->map->over = 0;
-    catalog->map->unmatched = 0;
+    ngx_etcd_catalog_report_list(&catalog->report);
 }
 
 
@@ -458,6 +466,7 @@ ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
     catalog->revision = revision;
 
     ngx_etcd_catalog_report_listed(&catalog->report);
+    ngx_etcd_catalog_store(catalog);
 
     if (fanout->list_revision != 0) {
         ngx_etcd_catalog_known(catalog);
@@ -467,9 +476,7 @@ ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
 
     /* also without a change: the position in etcd has moved */
 
-    if (!catalog->run.posted) {
-        ngx_post_event(&catalog->run, &ngx_posted_events);
-    }
+    ngx_post_event(&catalog->run, &ngx_posted_events);
 }
 
 
@@ -477,12 +484,11 @@ static void
 ngx_etcd_catalog_denied(ngx_etcd_fanout_t *fanout,
     ngx_etcd_grpc_status_e status)
 {
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = fanout->data;
+    ngx_etcd_catalog_t *catalog = fanout->data;
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        catalog->map->state = NGX_ETCD_MEMBER_SET_DENIED;
+        catalog->report.state = NGX_ETCD_MEMBER_SET_DENIED;
+        ngx_etcd_catalog_store(catalog);
     }
 }
 
@@ -532,9 +538,7 @@ ngx_etcd_catalog_queue(ngx_etcd_service_t *service)
         catalog->npending++;
     }
 
-    if (!catalog->run.posted) {
-        ngx_post_event(&catalog->run, &ngx_posted_events);
-    }
+    ngx_post_event(&catalog->run, &ngx_posted_events);
 }
 
 
@@ -571,10 +575,25 @@ ngx_etcd_catalog_run(ngx_event_t *ev)
         ngx_post_event(ev, &ngx_posted_next_events);
     }
 
+    ngx_etcd_catalog_store(catalog);
+
     changed = catalog->changed;
     catalog->changed = 0;
 
     catalog->published(catalog->owner.data, changed);
+}
+
+
+/* Soon again, if the mutex is held. */
+
+static void
+ngx_etcd_catalog_store(ngx_etcd_catalog_t *catalog)
+{
+    if (ngx_etcd_catalog_report_store(&catalog->report) != NGX_OK
+        && !catalog->sweep.timer_set)
+    {
+        ngx_add_timer(&catalog->sweep, NGX_ETCD_CATALOG_BUSY);
+    }
 }
 
 
@@ -593,7 +612,7 @@ ngx_etcd_catalog_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 
     catalog->changed = 1;
 
-    ngx_etcd_set_map_changed(catalog->map, set->conf.set);
+    ngx_etcd_catalog_report_changed(&catalog->report, set->conf.set);
 }
 
 
@@ -628,29 +647,17 @@ ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set)
 static void
 ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
 {
-    ngx_etcd_set_map_t  *map;
-
-    if (ngx_etcd_catalog_pending(catalog)
-        || !catalog->fanout.synced
-        || !ngx_etcd_zone_owned(catalog->zone))
-    {
-        return;
+    if (!ngx_etcd_catalog_pending(catalog) && catalog->fanout.synced) {
+        ngx_etcd_catalog_report_settled(&catalog->report, catalog->revision,
+                                        catalog->verified);
     }
-
-    map = catalog->map;
-
-    /* the next agent lists the keys that had no room */
-
-    map->revision = (map->over != 0) ? 0 : catalog->revision;
-
-    ngx_etcd_zone_prove(&map->verified, catalog->verified);
 }
 
 
 void
 ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog)
 {
-    if (catalog->map->state != NGX_ETCD_MEMBER_SET_DENIED
+    if (catalog->report.state != NGX_ETCD_MEMBER_SET_DENIED
         && catalog->fanout.synced)
     {
         ngx_etcd_catalog_known(catalog);
@@ -664,6 +671,7 @@ static void
 ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
 {
     if (catalog->again.timer_set
+        || catalog->report.nover != 0
         || !ngx_etcd_set_map_list_done(catalog->zone, catalog->map))
     {
         return;
@@ -673,9 +681,7 @@ ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
 
     catalog->changed = 1;
 
-    if (!catalog->run.posted) {
-        ngx_post_event(&catalog->run, &ngx_posted_events);
-    }
+    ngx_post_event(&catalog->run, &ngx_posted_events);
 }
 
 
@@ -717,6 +723,8 @@ ngx_etcd_catalog_sweep(ngx_event_t *ev)
     catalog = ev->data;
     until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
 
+    ngx_etcd_catalog_store(catalog);
+
     if (catalog->retire) {
         catalog->retire = (ngx_etcd_retire_sets(catalog->zone, until)
                            != NGX_OK);
@@ -753,7 +761,7 @@ ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
     catalog = set->catalog;
     former = set->conf.set;
 
-    if (ngx_etcd_set_map_remove(catalog->zone, catalog->map, set->node)
+    if (ngx_etcd_set_map_remove(catalog->zone, catalog->map, former)
         != NGX_OK)
     {
         return NGX_AGAIN;
@@ -768,17 +776,15 @@ ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
         catalog->retire = 1;
     }
 
-    ngx_etcd_set_map_changed(catalog->map, former);
+    ngx_etcd_catalog_report_changed(&catalog->report, former);
 
     catalog->changed = 1;
 
-    if (!catalog->run.posted) {
-        ngx_post_event(&catalog->run, &ngx_posted_events);
-    }
+    ngx_post_event(&catalog->run, &ngx_posted_events);
 
     /* there is room for a set that was beyond the limit */
 
-    if (catalog->map->over != 0 && !catalog->again.timer_set) {
+    if (catalog->report.nover != 0 && !catalog->again.timer_set) {
         ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_FULL);
     }
 
@@ -789,9 +795,7 @@ ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
 static void
 ngx_etcd_catalog_again(ngx_event_t *ev)
 {
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = ev->data;
+    ngx_etcd_catalog_t *catalog = ev->data;
 
     ngx_etcd_fanout_again(&catalog->fanout, 0);
 }

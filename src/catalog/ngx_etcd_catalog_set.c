@@ -16,7 +16,8 @@
 
 
 static ngx_int_t ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
-    ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner);
+    ngx_etcd_set_found_t *found, ngx_etcd_service_conf_t *template,
+    ngx_etcd_service_owner_t *owner);
 static ngx_uint_t ngx_etcd_catalog_set_unused(ngx_etcd_service_t *service);
 static void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set);
@@ -24,27 +25,22 @@ static void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
 
 ngx_etcd_catalog_set_t *
 ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
-    ngx_etcd_set_node_t *node, ngx_etcd_service_conf_t *template,
-    ngx_etcd_service_owner_t *owner)
+    ngx_str_t *prefix, ngx_etcd_set_found_t *found,
+    ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner)
 {
-    ngx_str_t                 prefix;
     ngx_etcd_catalog_set_t   *set;
     ngx_etcd_catalog_conf_t  *catalog;
 
-    prefix.data = node->prefix;
-    prefix.len = node->len;
-
-    set = ngx_etcd_hash_table_add(sets, &prefix,
+    set = ngx_etcd_hash_table_add(sets, prefix,
                                   sizeof(ngx_etcd_catalog_set_t));
     if (set == NULL) {
         return NULL;
     }
 
-    set->node = node;
     set->pool = ngx_create_pool(NGX_ETCD_CATALOG_SET_POOL, owner->log);
 
     if (set->pool == NULL
-        || ngx_etcd_catalog_set_service(set, template, owner) != NGX_OK)
+        || ngx_etcd_catalog_set_service(set, found, template, owner) != NGX_OK)
     {
         ngx_etcd_catalog_set_free(sets, set);
         return NULL;
@@ -56,8 +52,8 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
 
     catalog = ngx_etcd_catalog_of(template);
 
-    ngx_etcd_set_map_count(template->zone, node,
-                           ngx_etcd_catalog_conf_waits(catalog));
+    ngx_etcd_set_map_count(template->zone, found->set,
+                           ngx_etcd_catalog_conf_waits(catalog), 0);
 
     return set;
 }
@@ -65,7 +61,8 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
 
 static ngx_int_t
 ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
-    ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner)
+    ngx_etcd_set_found_t *found, ngx_etcd_service_conf_t *template,
+    ngx_etcd_service_owner_t *owner)
 {
     ngx_etcd_service_conf_t  *conf;
 
@@ -74,8 +71,8 @@ ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
     *conf = *template;
 
     conf->prefix = set->prefix;
-    conf->set = set->node->set;
-    conf->set_id = set->node->set_id;
+    conf->set = found->set;
+    conf->set_id = found->set_id;
 
     if (conf->leader != NULL
         && ngx_etcd_leader_keys_join(conf, set->pool) != NGX_OK)

@@ -27,7 +27,6 @@ typedef struct {
     ngx_pool_t                  *pool;         /* of the service */
     ngx_etcd_service_conf_t      conf;
     ngx_etcd_service_t          *service;
-    ngx_etcd_set_node_t         *node;
     ngx_etcd_dormant_set_t       dormant;      /* list is set by the catalog */
 
     /* of the catalog */
@@ -52,13 +51,14 @@ typedef struct {
 
 
 /*
- * Adds the set of a node to the table, with a service that differs from the
+ * Adds a set of the map to the table, with a service that differs from the
  * template in its prefix, its set, and the keys of its leader.  The mirror of
  * part is that of the service.  NULL: no memory.
  */
 ngx_etcd_catalog_set_t *ngx_etcd_catalog_set_create(
-    ngx_etcd_hash_table_t *sets, ngx_etcd_set_node_t *node,
-    ngx_etcd_service_conf_t *template, ngx_etcd_service_owner_t *owner);
+    ngx_etcd_hash_table_t *sets, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found, ngx_etcd_service_conf_t *template,
+    ngx_etcd_service_owner_t *owner);
 void ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set);
 

@@ -36,6 +36,8 @@ static ngx_uint_t ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone,
 static void ngx_etcd_set_map_free(void *data, void *object);
 static ngx_etcd_set_node_t *ngx_etcd_set_map_create(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_str_t *prefix);
+static void ngx_etcd_set_map_found(ngx_etcd_set_node_t *node,
+    ngx_etcd_set_found_t *found);
 static uint64_t ngx_etcd_set_map_requests(ngx_etcd_member_set_t *set);
 static void ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node, ngx_uint_t old);
@@ -170,7 +172,7 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 {
     ngx_int_t              i, n, rc;
     ngx_str_t              prefixes[NGX_ETCD_SET_MAP_PIECE];
-    ngx_etcd_set_node_t   *node;
+    ngx_etcd_set_found_t   added;
     ngx_etcd_set_found_t   found[NGX_ETCD_SET_MAP_PIECE];
 
     n = ngx_etcd_set_map_list(from, old, old->object.id, *after, found,
@@ -179,12 +181,12 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     for (i = 0; i < n; i++) {
         *after = found[i].set_id;
 
-        node = ngx_etcd_set_map_add(zone, map, &prefixes[i],
-                                    ngx_etcd_set_map_waits(found[i].set), 1,
-                                    &rc);
+        rc = ngx_etcd_set_map_add(zone, map, &prefixes[i],
+                                  ngx_etcd_set_map_waits(found[i].set), 1,
+                                  &added);
 
-        if (node != NULL) {
-            rc = ngx_etcd_member_set_inherit_from(zone, node->set, from,
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_member_set_inherit_from(zone, added.set, from,
                                                   found[i].set,
                                                   found[i].set_id);
         }
@@ -270,49 +272,59 @@ ngx_etcd_set_map_free(void *data, void *object)
 }
 
 
-ngx_etcd_set_node_t *
+ngx_int_t
 ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    ngx_str_t *prefix, ngx_uint_t waiting, ngx_uint_t force, ngx_int_t *rc)
+    ngx_str_t *prefix, ngx_uint_t waiting, ngx_uint_t force,
+    ngx_etcd_set_found_t *found)
 {
     ngx_etcd_set_node_t  *node;
 
     if (map->map.n >= map->limit) {
-        *rc = NGX_DECLINED;
-        return NULL;
+        return NGX_DECLINED;
     }
 
     if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
-        *rc = NGX_AGAIN;
-        return NULL;
+        return NGX_AGAIN;
     }
 
     node = ngx_etcd_set_map_create(zone, map, prefix);
 
-    *rc = (node != NULL) ? NGX_OK : NGX_ERROR;
+    if (node != NULL) {
+        ngx_etcd_set_map_found(node, found);
+    }
 
     ngx_etcd_zone_unlock(zone);
 
-    if (node != NULL) {
-        ngx_etcd_set_map_count(zone, node, waiting);
+    if (node == NULL) {
+        return NGX_ERROR;
     }
 
-    return node;
+    ngx_etcd_set_map_count(zone, found->set, waiting, force);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_set_map_found(ngx_etcd_set_node_t *node, ngx_etcd_set_found_t *found)
+{
+    found->set = node->set;
+    found->set_id = node->set_id;
 }
 
 
 void
-ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_set_node_t *node,
-    ngx_uint_t waiting)
+ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t waiting, ngx_uint_t force)
 {
     if (((waiting & NGX_ETCD_SET_MAP_WAITING)
-         && ngx_etcd_member_set_count_waiting(zone, node->set, 1) != NGX_OK)
+         && ngx_etcd_member_set_count_waiting(zone, set, force) != NGX_OK)
         || ((waiting & NGX_ETCD_SET_MAP_QUEUE)
-            && ngx_etcd_member_set_add_queue(zone, node->set, 1) != NGX_OK))
+            && ngx_etcd_member_set_add_queue(zone, set, force) != NGX_OK))
     {
         ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                      "etcd: waiting requests of \"%V\" are not counted: "
-                      "the zone is full",
-                      ngx_etcd_shown(&node->set->object.prefix));
+                      "etcd: waiting requests of a set are not counted: "
+                      "the zone is full");
     }
 }
 
@@ -365,17 +377,67 @@ ngx_etcd_set_map_create(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
 ngx_int_t
 ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    ngx_etcd_set_node_t *node)
+    ngx_etcd_member_set_t *set)
 {
+    ngx_etcd_set_found_t        found;
+    ngx_etcd_shared_node_t     *node;
+    ngx_etcd_set_map_search_t   search;
+
     if (ngx_etcd_zone_lock_owned(zone, 0) != NGX_OK) {
         return NGX_AGAIN;
     }
 
-    ngx_etcd_set_map_unlink(zone, map, node, 1);
+    search.zone = zone;
+    search.prefix = &set->object.prefix;
+    search.found = &found;
+
+    node = ngx_etcd_shared_map_find_locked(zone, &map->map,
+                                       ngx_etcd_shared_map_hash(search.prefix),
+                                       ngx_etcd_set_map_match, &search);
+    if (node != NULL) {
+        ngx_etcd_set_map_unlink(zone, map, (ngx_etcd_set_node_t *) node, 1);
+    }
 
     ngx_etcd_zone_unlock(zone);
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_set_map_walk(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_queue_t **next, ngx_etcd_set_found_t *found, ngx_str_t *prefix)
+{
+    ngx_int_t             rc;
+    ngx_queue_t          *q;
+    ngx_etcd_set_node_t  *node;
+
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    q = (*next != NULL) ? *next : ngx_queue_head(&map->nodes);
+
+    if (q == ngx_queue_sentinel(&map->nodes)) {
+        rc = NGX_DONE;
+
+    } else {
+        node = ngx_etcd_set_map_node(q);
+
+        ngx_etcd_set_map_found(node, found);
+
+        prefix->len = node->len;
+        ngx_memcpy(prefix->data, node->prefix, node->len);
+
+        q = ngx_queue_next(q);
+    }
+
+    *next = q;
+
+    ngx_etcd_zone_unlock(zone);
+
+    return rc;
 }
 
 
@@ -505,8 +567,7 @@ ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
         ngx_memcpy(prefixes[i].data, node->prefix, node->len);
 
-        found[i].set = node->set;
-        found[i].set_id = node->set_id;
+        ngx_etcd_set_map_found(node, &found[i]);
         i++;
     }
 
@@ -550,8 +611,7 @@ ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
         return 0;
     }
 
-    search->found->set = sn->set;
-    search->found->set_id = sn->set_id;
+    ngx_etcd_set_map_found(sn, search->found);
 
     return 1;
 }
@@ -560,11 +620,16 @@ ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
 ngx_uint_t
 ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
 {
-    if (map->listed || map->over != 0 || !ngx_etcd_zone_owned(zone)) {
+    if (map->listed
+        || map->over != 0
+        || ngx_etcd_zone_lock_owned(zone, 0) != NGX_OK)
+    {
         return 0;
     }
 
     __atomic_store_n(&map->listed, 1, __ATOMIC_RELEASE);
+
+    ngx_etcd_zone_unlock(zone);
 
     return 1;
 }
@@ -586,8 +651,6 @@ ngx_etcd_set_map_any(void *data, ngx_etcd_shared_node_t *node)
     return 1;
 }
 
-
-/* There is one writer, the owner. */
 
 void
 ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map, ngx_etcd_member_set_t *set)

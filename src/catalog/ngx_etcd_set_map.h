@@ -34,7 +34,10 @@ typedef struct {
 } ngx_etcd_set_node_t;
 
 
-/* Fields after the queue are written by the owner, and read without a lock. */
+/*
+ * Fields after the queue are written by the owner, under the mutex, and read
+ * without a lock.
+ */
 
 typedef struct {
     ngx_etcd_object_t                object;       /* name: of the upstream;
@@ -115,17 +118,20 @@ ngx_int_t ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone);
 /*
  * Called by the owner, or by the master with "force": adds a set with that
  * prefix, which the map must not have.  "waiting": what is counted of waiting
- * requests.  NULL: *rc is NGX_DECLINED (there are "limit" sets), NGX_ERROR (the
- * zone is full), or NGX_AGAIN (the mutex was held, or the process does not own
- * the zone).
+ * requests.  NGX_OK: *found is set.  NGX_DECLINED: there are "limit" sets;
+ * NGX_ERROR: the zone is full; NGX_AGAIN: the mutex was held, or the process
+ * does not own the zone.
  */
-ngx_etcd_set_node_t *ngx_etcd_set_map_add(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_map_t *map, ngx_str_t *prefix, ngx_uint_t waiting,
-    ngx_uint_t force, ngx_int_t *rc);
+ngx_int_t ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_str_t *prefix, ngx_uint_t waiting, ngx_uint_t force,
+    ngx_etcd_set_found_t *found);
 
-/* Called by the owner: counts waiting requests of a set that exists. */
-void ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_set_node_t *node,
-    ngx_uint_t waiting);
+/*
+ * Called by the owner, or by the master with "force": counts waiting requests
+ * of a set that exists.
+ */
+void ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t waiting, ngx_uint_t force);
 
 /*
  * Called by the owner: takes a set out of the map, whose sums keep the requests
@@ -133,7 +139,16 @@ void ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_set_node_t *node,
  * ngx_etcd_retire_one().  NGX_OK, or NGX_AGAIN: nothing was done.
  */
 ngx_int_t ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node);
+    ngx_etcd_set_map_t *map, ngx_etcd_member_set_t *set);
+
+/*
+ * Called by the owner: the next set of a walk, which ends before any set is
+ * removed that it has not reached; *next is NULL at first.  Copies the prefix
+ * to prefix->data, which has room for any.  NGX_OK, NGX_DONE: the end, or
+ * results of ngx_etcd_zone_lock_owned().
+ */
+ngx_int_t ngx_etcd_set_map_walk(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_queue_t **next, ngx_etcd_set_found_t *found, ngx_str_t *prefix);
 
 /*
  * Called by the master for a map that no worker knows: takes all sets out; the
@@ -141,7 +156,7 @@ ngx_int_t ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone,
  */
 void ngx_etcd_set_map_drop(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map);
 
-/* The nodes, for the owner and the master; NULL: end. */
+/* The nodes, under the mutex or for the master; NULL: end. */
 ngx_etcd_set_node_t *ngx_etcd_set_map_first(ngx_etcd_set_map_t *map);
 ngx_etcd_set_node_t *ngx_etcd_set_map_next(ngx_etcd_set_map_t *map,
     ngx_etcd_set_node_t *node);
@@ -175,13 +190,13 @@ ngx_uint_t ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone,
 ngx_uint_t ngx_etcd_set_map_has(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, uint64_t hash);
 
-/* Called by the owner: workers read that set again. */
+/* Called by the owner, under the mutex: workers read that set again. */
 void ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map,
     ngx_etcd_member_set_t *set);
 
 /*
- * Called by the owner: workers read all sets again.  A former owner may have
- * been killed before it reported a change.
+ * Called by the owner, under the mutex: workers read all sets again.  A former
+ * owner may have been killed before it reported a change.
  */
 void ngx_etcd_set_map_changed_all(ngx_etcd_set_map_t *map);
 

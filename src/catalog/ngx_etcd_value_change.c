@@ -279,30 +279,39 @@ ngx_etcd_value_change_kind(ngx_etcd_value_change_t *change,
 }
 
 
-/* No other process changes the map. */
-
 ngx_uint_t
 ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change)
 {
+    ngx_uint_t              known;
     ngx_etcd_value_node_t  *node;
+
+    if (ngx_etcd_zone_lock_owned(conf->zone, 0) != NGX_OK) {
+        return 0;
+    }
 
     node = ngx_etcd_value_map_find(conf, &change->key);
 
-    return node != NULL
-           && change->revision == (node->refused ? node->refused
-                                                 : node->modified)
-           && change->source == node->source;
+    known = node != NULL
+            && change->revision == (node->refused ? node->refused
+                                                  : node->modified)
+            && change->source == node->source;
+
+    ngx_etcd_zone_unlock(conf->zone);
+
+    return known;
 }
 
 
 ngx_int_t
 ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf)
 {
+    ngx_int_t              rc;
     ngx_etcd_value_map_t  *map;
 
-    if (ngx_etcd_zone_lock_patient(conf->zone) != NGX_OK) {
-        return NGX_BUSY;
+    rc = ngx_etcd_zone_lock_owned(conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     map = conf->map;

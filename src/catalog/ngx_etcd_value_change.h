@@ -51,7 +51,7 @@ void ngx_etcd_value_change_done(ngx_etcd_value_map_conf_t *conf,
 
 /*
  * Returns 1 if the newest value that the map has seen of the key, valid or
- * refused, is just this one.  Called by the owner.
+ * refused, is just this one; 0 also if the mutex is held.  Called by the owner.
  */
 ngx_uint_t ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change);
@@ -67,7 +67,8 @@ ngx_int_t ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
 
 /*
  * Called by the owner before it changes the map: makes the changes and frees
- * the nodes that a killed owner has left.  NGX_OK or NGX_BUSY.
+ * the nodes that a killed owner has left.  Results of
+ * ngx_etcd_zone_lock_owned().
  */
 ngx_int_t ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf);
 

@@ -78,7 +78,7 @@ static void ngx_etcd_value_feed_event(ngx_etcd_value_feed_t *feed,
 static ngx_int_t ngx_etcd_value_feed_sweep(ngx_etcd_value_feed_t *feed);
 static ngx_int_t ngx_etcd_value_feed_node(void *data,
     ngx_etcd_value_node_t *node);
-static void ngx_etcd_value_feed_done(ngx_etcd_value_feed_t *feed);
+static ngx_int_t ngx_etcd_value_feed_done(ngx_etcd_value_feed_t *feed);
 static void ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed);
 static void ngx_etcd_value_feed_again(ngx_etcd_value_feed_t *feed,
     ngx_msec_t delay);
@@ -242,9 +242,7 @@ ngx_etcd_value_feed_removed(ngx_etcd_mirror_t *mirror,
 static void
 ngx_etcd_value_feed_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_etcd_value_feed_t  *feed;
-
-    feed = mirror->data;
+    ngx_etcd_value_feed_t *feed = mirror->data;
 
     if (feed->failed) {
         feed->failed = 0;
@@ -282,14 +280,13 @@ static void
 ngx_etcd_value_feed_denied(ngx_etcd_mirror_t *mirror,
     ngx_etcd_grpc_status_e status)
 {
-    ngx_etcd_value_feed_t  *feed;
-
-    feed = mirror->data;
+    ngx_etcd_value_feed_t *feed = mirror->data;
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
-        && ngx_etcd_zone_owned(feed->conf->zone))
+        && ngx_etcd_zone_lock_owned(feed->conf->zone, 0) == NGX_OK)
     {
         feed->conf->map->state = NGX_ETCD_SHARED_VALUE_DENIED;
+        ngx_etcd_zone_unlock(feed->conf->zone);
     }
 }
 
@@ -375,10 +372,13 @@ ngx_etcd_value_feed_work(ngx_etcd_value_feed_t *feed)
         rc = ngx_etcd_value_feed_step(feed);
     } while (rc == NGX_AGAIN && ngx_etcd_time_budget_now() < until);
 
+    if (rc == NGX_OK && feed->mirror.synced) {
+        rc = ngx_etcd_value_feed_done(feed);
+    }
+
     switch (rc) {
 
     case NGX_OK:
-        ngx_etcd_value_feed_done(feed);
         feed->written(feed->data);
         return;
 
@@ -691,21 +691,28 @@ ngx_etcd_value_feed_node(void *data, ngx_etcd_value_node_t *node)
 }
 
 
-static void
+static ngx_int_t
 ngx_etcd_value_feed_done(ngx_etcd_value_feed_t *feed)
 {
+    ngx_int_t              rc;
     ngx_etcd_value_map_t  *map;
+
+    rc = ngx_etcd_zone_lock_owned(feed->conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
 
     map = feed->conf->map;
 
-    if (!feed->mirror.synced || !ngx_etcd_zone_owned(feed->conf->zone)) {
-        return;
-    }
-
     map->revision = feed->revision;
     map->state = NGX_ETCD_SHARED_VALUE_SYNCED;
+    map->over = ngx_max(feed->mirror.entries.n, map->map.n) - map->map.n;
+
+    ngx_etcd_zone_unlock(feed->conf->zone);
 
     ngx_etcd_value_feed_over(feed);
+
+    return NGX_OK;
 }
 
 
@@ -723,9 +730,7 @@ ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed)
 
     conf = feed->conf;
     map = conf->map;
-
-    over = ngx_max(feed->mirror.entries.n, map->map.n) - map->map.n;
-    map->over = over;
+    over = map->over;
 
     if (over == 0 && !feed->full) {
         feed->reported = 0;
@@ -785,9 +790,7 @@ ngx_etcd_value_feed_again(ngx_etcd_value_feed_t *feed, ngx_msec_t delay)
 static void
 ngx_etcd_value_feed_again_handler(ngx_event_t *ev)
 {
-    ngx_etcd_value_feed_t  *feed;
-
-    feed = ev->data;
+    ngx_etcd_value_feed_t *feed = ev->data;
 
     feed->room = 0;
     feed->full = 0;

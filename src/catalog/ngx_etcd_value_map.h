@@ -134,7 +134,7 @@ ngx_etcd_value_pattern_t *ngx_etcd_value_map_wants(
 ngx_str_t *ngx_etcd_value_map_name(ngx_etcd_value_map_conf_t *conf,
     ngx_str_t *key);
 
-/* Returns the node of a key, for the owner or under the mutex; or NULL. */
+/* Returns the node of a key, or NULL.  The caller holds the mutex. */
 ngx_etcd_value_node_t *ngx_etcd_value_map_find(
     ngx_etcd_value_map_conf_t *conf, ngx_str_t *key);
 

@@ -123,10 +123,11 @@ ngx_etcd_crash_map_values_declared(ngx_etcd_value_map_conf_t *conf, char *name)
 static void
 ngx_etcd_crash_map_add(ngx_uint_t name)
 {
-    ngx_int_t  rc;
+    ngx_int_t             rc;
+    ngx_etcd_set_found_t  found;
 
-    (void) ngx_etcd_set_map_add(&ngx_etcd_crash.zone, ngx_etcd_crash_map,
-                                &ngx_etcd_crash_map_names[name], 1, 0, &rc);
+    rc = ngx_etcd_set_map_add(&ngx_etcd_crash.zone, ngx_etcd_crash_map,
+                              &ngx_etcd_crash_map_names[name], 1, 0, &found);
 
     ngx_etcd_crash_map_done(rc, "a set cannot be added");
 }
@@ -337,7 +338,7 @@ ngx_etcd_crash_map_remove(ngx_uint_t name)
     set = node->set;
 
     ngx_etcd_crash_map_done(ngx_etcd_set_map_remove(zone, ngx_etcd_crash_map,
-                                                    node),
+                                                    set),
                             "a set cannot be removed");
     ngx_etcd_crash_map_done(ngx_etcd_retire_one(zone, set, (uint64_t) -1),
                             "a set cannot be retired");
