@@ -12,7 +12,7 @@ use POSIX qw(:sys_wait_h);
 use Finish;
 use Wait;
 
-our @EXPORT = qw(run spawn stop_child is_running suspend);
+our @EXPORT = qw(run spawn stop_child is_running suspend stands_still);
 
 # seconds; a command that takes minutes on a busy machine has not failed
 
