@@ -145,6 +145,8 @@ refused('ping_interval 4s', etcd($endpoint, 'ping_interval 4s;'),
         . 'connections of clients that ping more often in AT', 3);
 refused('zone 4k', etcd($endpoint, 'zone 4k;'),
         'etcd zone "4k" is too small, at least 256k are needed in AT', 3);
+refused('zone 40000m', etcd($endpoint, 'zone 40000m;'),
+        'etcd zone "40000m" is too large, at most 32g are possible in AT', 3);
 refused('state_path ""', etcd($endpoint, 'state_path "";'),
         '"state_path" directive is empty in AT', 3);
 refused('state_path that is a file',
