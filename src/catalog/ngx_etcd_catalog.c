@@ -680,7 +680,6 @@ ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
     /* requests may wait for this */
 
     catalog->changed = 1;
-
     ngx_post_event(&catalog->run, &ngx_posted_events);
 }
 

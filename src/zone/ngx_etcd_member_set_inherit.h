@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Copies the members of a set to a zone of another size, and gives a set another
- * owner.
+ * A set gets another zone, whose size is another one, or another owner.
  */
 
 
