@@ -2,8 +2,9 @@
 
 # The version of etcd that an endpoint runs is in the status and in the metrics,
 # and nginx warns once of a version that is not safe for leaders, elections and
-# locks, if there are any, and once of one that has a security advisory, if there
-# are secrets in etcd.  It logs once that an endpoint does not tell its version.
+# locks, if there are any, and once of one that has a security advisory, if
+# there are secrets in etcd.  It logs once that an endpoint does not tell its
+# version.
 
 use strict;
 use warnings;
@@ -54,8 +55,8 @@ my @cases = (
 
 my $WATCHES = 'GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all later '
               . 'ones)';
-my $CRL = "$WATCHES and GHSA-3wh4-j44w-pg92 (with \"--listen-client-http-urls\" "
-          . 'a CRL is not enforced)';
+my $CRL = "$WATCHES and GHSA-3wh4-j44w-pg92 "
+          . '(with "--listen-client-http-urls" a CRL is not enforced)';
 
 # [etcd's version, advisories, the version without them]
 
@@ -201,7 +202,8 @@ for my $i (0 .. $#advisories) {
         my $text = "in which $faults $is not mended: for \"user\" and "
                    . "\"type=pem\" upgrade it to $mended or later";
 
-        like($warnings[0], qr/ \Q$text\E$/, "$says: says which, and what mends");
+        like($warnings[0], qr/ \Q$text\E$/,
+             "$says: says which, and what mends");
     }
 }
 

@@ -24,8 +24,8 @@ uint64_t ngx_etcd_server_versions_get(ngx_etcd_zone_t *zone, ngx_str_t *url);
 
 /* bits of "what": messages that are logged once, for any endpoint */
 
-#define NGX_ETCD_SERVER_VERSIONS_FAULT   1
-#define NGX_ETCD_SERVER_VERSIONS_UNTOLD  2
+#define NGX_ETCD_SERVER_VERSIONS_FAULT     1
+#define NGX_ETCD_SERVER_VERSIONS_UNTOLD    2
 #define NGX_ETCD_SERVER_VERSIONS_ADVISORY  4
 
 /*
