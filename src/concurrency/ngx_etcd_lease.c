@@ -44,8 +44,7 @@ static void ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease);
 static ngx_uint_t ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease);
 static void ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent,
-    ngx_msec_t ttl);
+static void ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, ngx_msec_t ttl);
 static void ngx_etcd_lease_drop(ngx_etcd_lease_t *lease);
 static void ngx_etcd_lease_lose(ngx_etcd_lease_t *lease, char *reason);
 
@@ -105,7 +104,6 @@ ngx_etcd_lease_keep(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease,
 {
     lease->kept = 1;
     lease->leases = leases;
-    lease->nsent = 0;
     lease->doubts = 0;
     lease->renewal = now ? 0 : lease->deadline + lease->ttl / 3
                                - ngx_etcd_lease_deadline(0, lease->ttl);
@@ -259,12 +257,12 @@ ngx_etcd_lease_stream_denied(ngx_etcd_lease_stream_t *leases,
     {
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
 
-        if (lease->nsent != 0) {
-            if (lease->numbers[0] == leases->answers) {
+        if (lease->sent != 0 && !lease->answered) {
+            if (lease->number == leases->answers) {
                 denied = lease;
             }
 
-            lease->nsent = 0;
+            lease->sent = 0;
             lease->renewal = 0;
         }
     }
@@ -305,7 +303,6 @@ ngx_etcd_lease_stream_released(ngx_etcd_lease_stream_t *leases)
 
         ngx_etcd_lease_drop(lease);
 
-        lease->nsent = 0;
         lease->renewal = 0;
     }
 }
@@ -339,14 +336,16 @@ ngx_etcd_lease_stream_message(ngx_etcd_grpc_call_t *call,
         next = ngx_queue_next(q);
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
 
-        if (lease->id == response->id && lease->nsent != 0) {
+        if (lease->id == response->id && lease->sent != 0
+            && !lease->answered)
+        {
 
             /*
              * the answer proves as much as one to a PING, which only follows
              * silence
              */
 
-            ngx_etcd_cluster_prove(leases->cluster, lease->sent[0]);
+            ngx_etcd_cluster_prove(leases->cluster, lease->sent);
 
             ngx_etcd_lease_answer(lease, response);
             break;
@@ -373,9 +372,8 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
 
     auth = leases->cluster->auth;
 
-    if (lease->answered != 0 && auth->unauthorized
-        && !lease->read.range.running)
-    {
+    if (lease->answered && auth->unauthorized && !lease->read.range.running) {
+
         /* no endpoint takes a read without a token, while watches go on */
 
         ngx_etcd_lease_drop(lease);
@@ -386,7 +384,7 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
 
     ngx_str_set(&text, "no answer to a keepalive");
 
-    if (lease->answered != 0) {
+    if (lease->answered) {
         ngx_str_set(&text, "no answer to a linearizable read after a "
                            "keepalive");
     }
@@ -423,7 +421,7 @@ ngx_etcd_lease_stream_timer(ngx_event_t *ev)
 static void
 ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
 {
-    uint64_t           now, next;
+    uint64_t           now, next, due;
     ngx_queue_t       *q;
     ngx_etcd_lease_t  *lease;
 
@@ -455,19 +453,19 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
             ngx_etcd_lease_stream_overdue(leases, lease);
         }
 
-        if (lease->answered != 0 && !lease->read.range.running) {
+        if (lease->answered && !lease->read.range.running) {
             ngx_etcd_lease_confirm(lease);
         }
 
-        if (leases->open && lease->renewal <= now) {
+        if (leases->open && lease->sent == 0 && lease->renewal <= now) {
             ngx_etcd_lease_renew(leases, lease);
         }
 
         next = ngx_min(next, lease->deadline);
 
         if (leases->open) {
-            next = ngx_min(next, lease->renewal);
-            next = ngx_min(next, ngx_etcd_lease_overdue(lease));
+            due = lease->sent ? ngx_etcd_lease_overdue(lease) : lease->renewal;
+            next = ngx_min(next, due);
         }
     }
 
@@ -492,7 +490,7 @@ ngx_etcd_lease_stream_expire(ngx_etcd_lease_stream_t *leases, uint64_t now)
         lease = ngx_queue_data(q, ngx_etcd_lease_t, queue);
 
         if (lease->deadline <= now) {
-            if (leases->open && (lease->answered != 0 || lease->nsent != 0)
+            if (leases->open && lease->sent != 0
                 && ngx_etcd_lease_overdue(lease) <= now)
             {
                 ngx_etcd_lease_stream_overdue(leases, lease);
@@ -520,16 +518,13 @@ ngx_etcd_lease_overdue(ngx_etcd_lease_t *lease)
 
     /* up to the deadline if no other endpoint has confirmed one sooner */
 
-    if ((lease->answered == 0 && lease->nsent == 0)
-        || (lease->answered != 0
-            && leases->patience.misses >= ngx_max(others, 1)))
+    if (lease->sent == 0
+        || (lease->answered && leases->patience.misses >= ngx_max(others, 1)))
     {
         return lease->deadline;
     }
 
-    return ngx_etcd_lease_patience(&leases->patience,
-                                   lease->answered ? lease->answered
-                                                   : lease->sent[0],
+    return ngx_etcd_lease_patience(&leases->patience, lease->sent,
                                    lease->deadline, lease->ttl);
 }
 
@@ -543,37 +538,22 @@ ngx_etcd_lease_renew(ngx_etcd_lease_stream_t *leases, ngx_etcd_lease_t *lease)
     now = ngx_etcd_clock();
     lease->renewal = now + lease->ttl / 3;
 
-    if (lease->nsent == NGX_ETCD_LEASE_IN_FLIGHT) {
-        return;
-    }
-
     etcd__lease_keep_alive_request__init(&request);
     request.id = lease->id;
 
     if (ngx_etcd_grpc_send(&leases->call, &request.base) == NGX_OK) {
-        lease->numbers[lease->nsent] = leases->requests++;
-        lease->sent[lease->nsent++] = now;
+        lease->number = leases->requests++;
+        lease->sent = now;
     }
 }
 
-
-/* the server answers in order: the response is for the oldest request */
 
 static void
 ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
     Etcd__LeaseKeepAliveResponse *response)
 {
-    uint64_t               sent;
     ngx_msec_t             ttl;
     Etcd__ResponseHeader  *header;
-
-    sent = lease->sent[0];
-    lease->nsent--;
-
-    ngx_memmove(lease->sent, lease->sent + 1,
-                lease->nsent * sizeof(uint64_t));
-    ngx_memmove(lease->numbers, lease->numbers + 1,
-                lease->nsent * sizeof(ngx_uint_t));
 
     if (response->ttl <= 0) {
         ngx_etcd_lease_lose(lease, "etcd does not have it any more");
@@ -583,20 +563,13 @@ ngx_etcd_lease_answer(ngx_etcd_lease_t *lease,
     ttl = (ngx_msec_t) ngx_min(response->ttl, NGX_ETCD_LEASE_MAX_TTL) * 1000;
 
     if (lease->witness == NULL) {
-        ngx_etcd_lease_renewed(lease, sent, ttl);
-        return;
-    }
-
-    if (lease->answered != 0) {
-
-        /* an earlier renewal is not confirmed yet: a later answer will count */
-
+        ngx_etcd_lease_renewed(lease, ttl);
         return;
     }
 
     header = response->header;
 
-    lease->answered = sent;
+    lease->answered = 1;
     lease->answered_ttl = ttl;
     lease->cluster_id = (header != NULL) ? header->cluster_id : 0;
     lease->raft_term = (header != NULL) ? header->raft_term : 0;
@@ -651,8 +624,7 @@ ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
             ngx_etcd_lease_confirmed(lease);
 
         } else {
-            ngx_etcd_lease_renewed(lease, lease->answered,
-                                   lease->answered_ttl);
+            ngx_etcd_lease_renewed(lease, lease->answered_ttl);
         }
 
     } else if (!read->range.refused) {
@@ -675,7 +647,7 @@ ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease)
     created = lease->created;
 
     if (created == 0 || lease->read.created == created) {
-        ngx_etcd_lease_renewed(lease, lease->answered, lease->answered_ttl);
+        ngx_etcd_lease_renewed(lease, lease->answered_ttl);
         return;
     }
 
@@ -716,6 +688,7 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
 
     /* members behind a proxy may be in different terms for a while */
 
+    lease->sent = 0;
     lease->answered = 0;
     lease->renewal = lease->doubts++
                      ? ngx_etcd_clock() + NGX_ETCD_LEASE_PATIENCE : 0;
@@ -754,8 +727,13 @@ ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
 
 
 static void
-ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent, ngx_msec_t ttl)
+ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, ngx_msec_t ttl)
 {
+    uint64_t  sent;
+
+    sent = lease->sent;
+
+    lease->sent = 0;
     lease->answered = 0;
     lease->doubts = 0;
 
@@ -768,10 +746,7 @@ ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent, ngx_msec_t ttl)
 
     lease->ttl = ngx_min(lease->ttl, ttl);
     lease->deadline = ngx_etcd_lease_deadline(sent, lease->ttl);
-
-    if (lease->nsent == 0) {
-        lease->renewal = sent + lease->ttl / 3;
-    }
+    lease->renewal = sent + lease->ttl / 3;
 
     lease->renewed(lease);
 }
@@ -780,6 +755,7 @@ ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, uint64_t sent, ngx_msec_t ttl)
 static void
 ngx_etcd_lease_drop(ngx_etcd_lease_t *lease)
 {
+    lease->sent = 0;
     lease->answered = 0;
     ngx_etcd_quorum_read_cancel(&lease->read);
 }

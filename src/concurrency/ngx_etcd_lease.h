@@ -41,6 +41,10 @@
  * renewal counts without a comparison of terms: etcd has confirmed the read
  * before it refuses, but the refusal has no header.
  *
+ * A lease has one renewal at a time: the next one is sent when this one counts,
+ * or is given up.  So an answer belongs to the only request, and an etcd whose
+ * answers are lost renews a lease no more than once on each stream.
+ *
  * An endpoint that does not answer the renewal and the read in time is left for
  * another one (ngx_etcd_lease_patience.h).  One that has answered the renewal,
  * when all others were left, has time for the read up to the deadline, and is
@@ -75,8 +79,6 @@
 
 #define NGX_ETCD_LEASE_MARGIN  1000         /* ms */
 #define NGX_ETCD_LEASE_DRIFT   100
-
-#define NGX_ETCD_LEASE_IN_FLIGHT   4        /* unanswered requests of a lease */
 
 
 typedef struct ngx_etcd_lease_stream_s  ngx_etcd_lease_stream_t;
@@ -131,15 +133,13 @@ struct ngx_etcd_lease_s {
 
     ngx_queue_t                  queue;
     uint64_t                     renewal;      /* time of the next renewal */
-    uint64_t                     sent[NGX_ETCD_LEASE_IN_FLIGHT];
-    ngx_uint_t                   numbers[NGX_ETCD_LEASE_IN_FLIGHT];
-                                               /* of these requests on the
+    uint64_t                     sent;         /* the renewal that is neither
+                                                  confirmed nor given up; 0:
+                                                  none */
+    ngx_uint_t                   number;       /* of this request on the
                                                   stream, from 0 on */
-    ngx_uint_t                   nsent;        /* oldest first */
     ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_quorum_read_t       read;
-    uint64_t                     answered;     /* when the renewal to be
-                                                  confirmed was sent; 0: none */
     ngx_msec_t                   answered_ttl;
     uint64_t                     cluster_id;   /* of that answer */
     uint64_t                     raft_term;    /* likewise; 0: not known */
@@ -147,6 +147,8 @@ struct ngx_etcd_lease_s {
     ngx_uint_t                   doubts;       /* renewals in a row without
                                                   confirmation */
     unsigned                     kept:1;
+    unsigned                     answered:1;   /* etcd has answered, and the
+                                                  read is to confirm this */
 };
 
 
