@@ -234,10 +234,6 @@ ngx_etcd_election_held(ngx_etcd_session_t *session)
 {
     ngx_etcd_election_t  *election = session->data;
 
-    election->hold.created = 0;
-    election->confirmed = 0;
-    election->proved = 0;
-
     ngx_etcd_election_name(election);
     ngx_etcd_election_advance(election);
 }
@@ -479,7 +475,7 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
 
     own = ngx_etcd_mirror_find(&election->mirror, &election->own);
 
-    if (own == NULL || own->create_revision != election->hold.created) {
+    if (own == NULL) {
 
         /* the key is deleted, or newer than the observed state */
 
