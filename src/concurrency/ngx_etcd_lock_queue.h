@@ -116,6 +116,11 @@ typedef struct {
     ngx_uint_t                   free[NGX_ETCD_LOCK_QUEUE_FREE];
     ngx_uint_t                   nfree;        /* in free[] */
     int64_t                      lease;        /* of the numbers in free[] */
+    int64_t                      latest;       /* create revision of their keys,
+                                                  the greatest one: a key that
+                                                  is put has a greater one,
+                                                  unless etcd has another
+                                                  history */
     unsigned                     acquiring:1;  /* a key is being put */
     unsigned                     watched:1;
     unsigned                     news:1;       /* keys have come or gone */

@@ -172,6 +172,7 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 
     if (lock_queue->lease != mutex->lease) {
         lock_queue->lease = mutex->lease;
+        lock_queue->latest = 0;
         lock_queue->nfree = 0;
     }
 
@@ -225,6 +226,11 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
 
     } else if (op->found == 0) {
         ngx_etcd_mutex_again(mutex);
+
+    } else if (op->found <= lock_queue->latest) {
+        ngx_etcd_mutex_again(mutex);
+        ngx_etcd_session_replace(&mutex->locks->session,
+                                 "etcd has another history");
 
     } else {
         mutex->entry.created = op->found;
@@ -435,6 +441,9 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
                       "waited for a lock", &cluster->conf->name,
                       ngx_etcd_shown(&mutex->entry.key));
 
+        /* the key exists if it is a former history that does not have it */
+
+        ngx_etcd_sweep_begin(&mutex->locks->sweep, mutex->lease);
         ngx_etcd_mutex_again(mutex);
         ngx_etcd_lock_queue_advance(mutex->lock_queue);
         break;
@@ -559,7 +568,6 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
 
     if (!ngx_etcd_mutex_leased(mutex)) {
         ngx_etcd_mutex_leave(mutex);
-        ngx_etcd_mutex_free(mutex);
         return;
     }
 
@@ -609,7 +617,6 @@ ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
 
     ngx_etcd_mutex_recycle(mutex);
     ngx_etcd_mutex_leave(mutex);
-    ngx_etcd_mutex_free(mutex);
 }
 
 
@@ -632,11 +639,12 @@ ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
         && lock_queue->nfree < NGX_ETCD_LOCK_QUEUE_FREE)
     {
         lock_queue->free[lock_queue->nfree++] = mutex->number.key;
+        lock_queue->latest = ngx_max(lock_queue->latest, mutex->entry.created);
     }
 }
 
 
-/* Leaves the queue of released mutexes, and tells the lock queue. */
+/* Frees a released mutex, and tells the lock queue. */
 
 static void
 ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
@@ -651,6 +659,8 @@ ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
         mutex->lock_queue = NULL;
         lock_queue->left(lock_queue->data);
     }
+
+    ngx_etcd_mutex_free(mutex);
 }
 
 
@@ -695,10 +705,9 @@ void
 ngx_etcd_mutex_found(void *data, ngx_str_t *key, ngx_uint_t number,
     int64_t revision)
 {
-    ngx_etcd_lock_session_t *locks = data;
-
-    ngx_etcd_mutex_t    *mutex;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_mutex_t         *mutex;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_lock_session_t  *locks = data;
 
     cluster = locks->cluster;
 
@@ -787,6 +796,5 @@ ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
         }
 
         ngx_etcd_mutex_leave(mutex);
-        ngx_etcd_mutex_free(mutex);
     }
 }

@@ -6,9 +6,11 @@
  *
  * etcd may process a put long after the client has given it up: a stopped
  * member does so when it continues, whether the connection still exists or not.
- * The key then lives as long as its lease.  So from the first put of an unknown
- * outcome on, the keys of the lease are read (LeaseTimeToLive of etcd's v3 API)
- * every NGX_ETCD_SWEEP_INTERVAL ms, until the lease is given up.
+ * The key then lives as long as its lease.  A key that a watch reports as
+ * deleted may exist, too, if the watch has not noticed another history of etcd.
+ * So from the first such key on, the keys of the lease are read
+ * (LeaseTimeToLive of etcd's v3 API) every NGX_ETCD_SWEEP_INTERVAL ms, until
+ * the lease is given up.
  */
 
 
@@ -69,7 +71,7 @@ void ngx_etcd_sweep_add(ngx_etcd_sweep_t *sweep, ngx_rbtree_node_t *node,
 /* the key is not known any more; does nothing if it was not added */
 void ngx_etcd_sweep_remove(ngx_etcd_sweep_t *sweep, ngx_rbtree_node_t *node);
 
-/* a put with that lease may be processed late; calls no handler */
+/* the lease may have an unknown key; calls no handler */
 void ngx_etcd_sweep_begin(ngx_etcd_sweep_t *sweep, int64_t lease);
 
 /* the lease is lost, or given up: no handler is called any more */
