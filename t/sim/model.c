@@ -488,13 +488,30 @@ model_restore(uint64_t time, ngx_uint_t other)
 void
 model_force(uint64_t time)
 {
+    size_t          i;
+    model_rec_t    *rec, *last;
+    model_store_t  *former;
+
     if (model.nstores == MODEL_STORES) {
         return;
     }
 
-    model_go_back(time, model.store->cluster_id, model.term + 1);
+    former = model.store;
+
+    model_go_back(time, former->cluster_id, model.term + 1);
 
     model.store->forced = 1;
+
+    for (i = 0; i < model.store->nkeys; i++) {
+        rec = model.store->keys[i]->last;
+        last = model_get(former, &rec->key);
+
+        if (!rec->deleted && rec->lease
+            && (last == NULL || last->create != rec->create))
+        {
+            rec->returned = 1;
+        }
+    }
 }
 
 

@@ -48,6 +48,8 @@ struct model_rec_s {
     uint64_t                  time;
     model_reason_e            reason;       /* of a deletion */
     ngx_uint_t                deleted;
+    ngx_uint_t                returned;     /* of a deleted key, by a member
+                                               that lagged */
 };
 
 
@@ -256,6 +258,10 @@ void model_call_txn(model_member_t *member, Etcd__TxnRequest *request,
 
 /* 1: the call needs no quorum */
 ngx_uint_t model_is_local(char *method, u_char *data, size_t len);
+
+
+/* sim_faults.c: the request is on its way */
+void sim_faults_read(Etcd__RangeRequest *request);
 
 
 /* sim_grpc.c: a message of the watch stream, packed, to its client */

@@ -17,6 +17,11 @@ typedef struct {
     ngx_etcd_watch_stream_t  *stream;
     ngx_etcd_lease_stream_t  *leases;
     ngx_etcd_election_t       election;
+    uint64_t                  asked;        /* the read that decides on
+                                               leadership began; 0: there is
+                                               none */
+    int64_t                   created;      /* of its key */
+    uint64_t                  known;        /* since when */
     ngx_uint_t                ended;
 } sim_candidate_t;
 
@@ -26,6 +31,10 @@ static void sim_election_stop(sim_proc_t *proc);
 static void sim_election_leave(sim_proc_t *proc);
 static void sim_election_ended(void *data);
 static void sim_election_check(sim_proc_t *proc);
+static void sim_election_read(sim_proc_t *proc, ngx_str_t *key,
+    sim_candidate_t *candidate);
+static void sim_election_seen(sim_proc_t *proc, ngx_str_t *key,
+    ngx_etcd_election_t *election);
 static ngx_uint_t sim_election_settled(sim_proc_t *proc);
 static ngx_uint_t sim_election_left(sim_proc_t *proc);
 static ngx_int_t sim_election_changed(ngx_etcd_election_t *election,
@@ -131,19 +140,94 @@ static void
 sim_election_check(sim_proc_t *proc)
 {
     ngx_str_t                prefix, key;
+    sim_candidate_t         *candidate;
     ngx_etcd_lease_state_t  *hold;
 
     hold = &sim_election_holds[proc->index];
+    candidate = proc->data;
+
+    prefix = sim_key("t/e/");
+    key = sim_key("t/e/%xL", hold->lease);
+
+    sim_election_read(proc, &key, candidate);
 
     if (hold->until <= sim.now / SIM_MS + 1) {
         return;
     }
 
-    prefix = sim_key("t/e/");
-    key = sim_key("t/e/%xL", hold->lease);
+    sim_election_seen(proc, &key, &candidate->election);
 
     if (sim_owns(proc, "election", &key, hold->created, hold->lease)) {
         sim_leads(proc, "election", &prefix, &key, hold->created, 1);
+    }
+}
+
+
+/*
+ * A key makes its candidate lead after a read, which began when it was there.
+ * The same holds for each renewal that counts.
+ */
+
+static void
+sim_election_read(sim_proc_t *proc, ngx_str_t *key, sim_candidate_t *candidate)
+{
+    uint64_t              sent;
+    ngx_etcd_election_t  *election;
+
+    election = &candidate->election;
+
+    if (election->hold.created == 0) {
+        candidate->asked = 0;
+        return;
+    }
+
+    if (candidate->asked != 0 && election->confirmed) {
+        sim_read(proc, key, election->hold.created, candidate->asked);
+    }
+
+    if (!election->reading || !election->deciding) {
+        candidate->asked = 0;
+
+    } else if (candidate->asked == 0) {
+        candidate->asked = sim.now + 1;
+    }
+
+    if (candidate->created != election->hold.created) {
+        candidate->created = election->hold.created;
+        candidate->known = sim.now;
+    }
+
+    sent = sim_renewed(&election->session.lease);
+
+    if (election->session.state == NGX_ETCD_SESSION_HELD
+        && candidate->known < sent)
+    {
+        sim_read(proc, key, election->hold.created, sent);
+    }
+}
+
+
+/* Who leads has not seen that its key is not the first one. */
+
+static void
+sim_election_seen(sim_proc_t *proc, ngx_str_t *key,
+    ngx_etcd_election_t *election)
+{
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *first;
+
+    mirror = &election->mirror;
+
+    if (!mirror->synced || mirror->listing || mirror->refused) {
+        return;
+    }
+
+    first = ngx_etcd_mirror_first(mirror);
+
+    if (first == NULL || first->create_revision != election->hold.created) {
+        sim_fail("a key that is seen gone holds nothing", "%s leads by %V of "
+                 "revision %L, and sees another one", proc->name, key,
+                 election->hold.created);
     }
 }
 

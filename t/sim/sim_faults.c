@@ -12,6 +12,9 @@
 /* one of the kinds that a seed has happens that often, on average */
 #define SIM_FAULT_PERIOD  (700 * SIM_MS)
 
+/* an operator that is about is faster than one read in so many */
+#define SIM_FAULT_READS   50
+
 
 static void sim_fault_event(sim_event_t *ev);
 static void sim_fault_strike(ngx_uint_t kind);
@@ -21,7 +24,7 @@ static void sim_fault_operator(void);
 static void sim_fault_restore(void);
 static void sim_fault_force(void);
 static void sim_fault_write(ngx_uint_t n);
-static void sim_fault_clean(ngx_uint_t all);
+static void sim_fault_clean(void);
 static void sim_fault_put(model_rec_t *rec);
 static void sim_fault_undo(sim_event_t *ev);
 static void sim_fault_compact(void);
@@ -304,8 +307,6 @@ sim_fault_force(void)
 
     model_force(time);
 
-    sim_fault_clean(0);
-
     lost = ngx_max(lost - model.store->revision, 0);
     sim_fault_write(sim_below(2 * lost + 2));
 
@@ -326,28 +327,21 @@ sim_fault_write(ngx_uint_t n)
 }
 
 
-/*
- * The operator deletes the keys that came back with a cluster that went on
- * alone; and, when the faults are over, all keys of leases: a client may have
- * taken one of its own for one of the former history.
- */
+/* The operator deletes keys that came back with a cluster that went on alone. */
 
 static void
-sim_fault_clean(ngx_uint_t all)
+sim_fault_clean(void)
 {
     size_t          i;
-    model_rec_t    *rec, *former;
+    model_rec_t    *rec;
     model_store_t  *store;
 
     store = model.store;
 
-    for (i = 0; store->forced && i < store->nkeys; i++) {
+    for (i = 0; i < store->nkeys; i++) {
         rec = store->keys[i]->last;
-        former = model_get(model.stores[store->number - 1], &rec->key);
 
-        if (!rec->deleted && rec->lease
-            && (all || former == NULL || former->create != rec->create))
-        {
+        if (rec->returned) {
             model_write(&rec->key, NULL, 0);
         }
     }
@@ -399,6 +393,48 @@ sim_fault_operator(void)
 }
 
 
+/* The operator is faster than a read: another key of that name is there. */
+
+void
+sim_faults_read(Etcd__RangeRequest *request)
+{
+    size_t          i;
+    ngx_str_t       from, to;
+    model_rec_t    *rec, *first;
+    model_store_t  *store;
+
+    if (!sim.mixed || !sim_fault(SIM_FAULT_OPERATOR) || sim_fault_wrong.index
+        || !sim_chance(SIM_FAULT_READS))
+    {
+        return;
+    }
+
+    first = NULL;
+    store = model.store;
+
+    from = model_str(&request->key);
+    to = model_str(&request->range_end);
+
+    for (i = model_lower(store, &from);
+         i < store->nkeys && model_in(&store->keys[i]->name, &from, &to);
+         i++)
+    {
+        rec = store->keys[i]->last;
+
+        if (!rec->deleted && rec->lease
+            && (first == NULL || rec->create < first->create))
+        {
+            first = rec;
+        }
+    }
+
+    if (first != NULL) {
+        model_write(&first->key, NULL, 0);
+        sim_fault_put(first);
+    }
+}
+
+
 /* The key is put again, with another create revision, and deleted later. */
 
 static void
@@ -441,7 +477,7 @@ sim_faults_heal(void)
         sim_fault_undo(&sim_fault_wrong);
     }
 
-    sim_fault_clean(1);
+    sim_fault_clean();
 
     for (i = 0; i < model.nmembers; i++) {
         member = &model.members[i];

@@ -134,6 +134,10 @@ ngx_etcd_grpc_send(ngx_etcd_grpc_call_t *call, ProtobufCMessage *request)
     message->data = sim_alloc(message->len + 1);
     (void) protobuf_c_message_pack(request, message->data);
 
+    if (request->descriptor == &etcd__range_request__descriptor) {
+        sim_faults_read((Etcd__RangeRequest *) request);
+    }
+
     message->lucky = sim_chance(2);
     message->event.handler = sim_call_arrived;
     message->event.data = message;

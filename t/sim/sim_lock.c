@@ -15,6 +15,7 @@
 
 #define SIM_LOCKS     2
 #define SIM_REQUESTS  5
+#define SIM_CHECKED   8
 
 
 typedef struct sim_worker_s  sim_worker_t;
@@ -31,12 +32,23 @@ typedef struct {
 } sim_request_t;
 
 
-/* a key that is read before it holds, and since when */
+/* a key that waits, and since when a read is under way that may let it hold */
 
 typedef struct {
     int64_t                   created;
-    uint64_t                  time;
+    ngx_uint_t                state;
+    uint64_t                  time;         /* 0: there is none */
 } sim_checked_t;
+
+
+/* the key that was put last of those that hold, or have held, a lock */
+
+typedef struct {
+    ngx_uint_t                history;
+    int64_t                   created;
+    ngx_uint_t                number;
+    ngx_uint_t                twins;        /* put by one transaction */
+} sim_youngest_t;
 
 
 struct sim_worker_s {
@@ -46,7 +58,8 @@ struct sim_worker_s {
     ngx_etcd_lock_conf_t      locks[SIM_LOCKS];
     ngx_etcd_lock_stats_t     stats[SIM_LOCKS];
     sim_request_t             requests[SIM_REQUESTS];
-    sim_checked_t             checked[SIM_LOCKS];
+    sim_checked_t             checked[SIM_LOCKS][SIM_CHECKED];
+    sim_youngest_t            youngest;
     ngx_uint_t                got[SIM_LOCKS];  /* since it is calm */
     ngx_uint_t                leaving;
     ngx_uint_t                ended;
@@ -61,9 +74,14 @@ static void sim_lock_leave(sim_proc_t *proc);
 static void sim_lock_resign(ngx_event_t *ev);
 static void sim_lock_ended(void *data);
 static void sim_lock_check(sim_proc_t *proc);
-static void sim_lock_keys(sim_worker_t *worker);
+static void sim_lock_keys(sim_worker_t *worker,
+    void (*check)(sim_worker_t *worker, ngx_etcd_lock_key_t *key));
+static void sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
 static void sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
 static void sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
+static void sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
+static void sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
+static void sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
 static ngx_uint_t sim_lock_settled(sim_proc_t *proc);
 static ngx_uint_t sim_lock_left(sim_proc_t *proc);
 
@@ -483,12 +501,14 @@ sim_lock_check(sim_proc_t *proc)
         }
     }
 
-    sim_lock_keys(worker);
+    sim_lock_keys(worker, sim_lock_young);
+    sim_lock_keys(worker, sim_lock_key);
 }
 
 
 static void
-sim_lock_keys(sim_worker_t *worker)
+sim_lock_keys(sim_worker_t *worker,
+    void (*check)(sim_worker_t *worker, ngx_etcd_lock_key_t *key))
 {
     ngx_queue_t              *q;
     ngx_rbtree_t             *tree;
@@ -521,9 +541,21 @@ sim_lock_keys(sim_worker_t *worker)
         {
             key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
 
-            sim_lock_kept(worker, key);
-            sim_lock_read(worker, key);
+            check(worker, key);
         }
+    }
+}
+
+
+static void
+sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+{
+    sim_lock_kept(worker, key);
+    sim_lock_read(worker, key);
+
+    if (key->mutex->entry.state == NGX_ETCD_MUTEX_HELD) {
+        sim_lock_seen(worker, key);
+        sim_lock_renewed(worker, key);
     }
 }
 
@@ -556,49 +588,125 @@ sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 }
 
 
-/* A key that has waited holds after a read, which began when it was there. */
+/*
+ * A key that has waited holds after a read, its own or a poll, which began when
+ * it was there.
+ */
 
 static void
 sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 {
+    ngx_uint_t                  reads;
     sim_checked_t              *checked;
     ngx_etcd_lock_queue_key_t  *entry;
 
     entry = &key->mutex->entry;
-    checked = &worker->checked[key->lock->name - worker->names];
+    checked = &worker->checked[key->lock->name - worker->names]
+                              [entry->created % SIM_CHECKED];
 
-    switch (entry->state) {
+    if (entry->state == NGX_ETCD_MUTEX_HELD) {
+        if (checked->created == entry->created && checked->time != 0) {
+            sim_read(worker->proc, &entry->key, entry->created, checked->time);
+        }
 
-    case NGX_ETCD_MUTEX_WAITING:
         checked->created = 0;
-        break;
+        return;
+    }
 
-    case NGX_ETCD_MUTEX_CHECKING:
-        if (checked->created != entry->created) {
-            checked->created = entry->created;
-            checked->time = sim.now;
-        }
+    reads = entry->state == NGX_ETCD_MUTEX_CHECKING
+            || (entry->state == NGX_ETCD_MUTEX_WAITING
+                && key->lock->lock_queue.poll.asking);
 
-        break;
+    if (checked->created != entry->created || checked->state != entry->state
+        || !reads || checked->time == 0)
+    {
+        checked->time = reads ? sim.now + 1 : 0;
+    }
 
-    case NGX_ETCD_MUTEX_HELD:
-        if (checked->created == entry->created
-            && model.store->began < checked->time
-            && sim_gone(&entry->key, entry->created, checked->time))
-        {
-            sim_fail("a key that was read is there", "%V of revision %L was "
-                     "gone before %s has read it", &entry->key,
-                     entry->created, worker->proc->name);
-        }
+    checked->created = entry->created;
+    checked->state = entry->state;
+}
 
-        if (checked->created == entry->created) {
-            checked->created = 0;
-        }
 
-        break;
+/* A key that holds is one that the watch has, as far as it has told. */
 
-    default:
-        break;
+static void
+sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_mirror_t          *mirror;
+    ngx_etcd_mirror_entry_t    *own;
+    ngx_etcd_lock_queue_key_t  *entry;
+
+    entry = &key->mutex->entry;
+    mirror = &key->lock->lock_queue.mirror;
+
+    if (!ngx_etcd_mirror_covers(mirror, entry->created)) {
+        return;
+    }
+
+    own = ngx_etcd_mirror_find(mirror, &entry->own);
+
+    if (own == NULL || own->create_revision != entry->created) {
+        sim_fail("a key that is seen gone holds nothing", "%s holds a lock by "
+                 "%V of revision %L, and does not see it", worker->proc->name,
+                 &entry->key, entry->created);
+    }
+}
+
+
+static void
+sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+{
+    sim_youngest_t    *youngest;
+    ngx_etcd_mutex_t  *mutex;
+
+    mutex = key->mutex;
+    youngest = &worker->youngest;
+
+    if (mutex->entry.state != NGX_ETCD_MUTEX_HELD) {
+        return;
+    }
+
+    if (mutex->entry.created > youngest->created
+        || youngest->history != model.store->number)
+    {
+        youngest->history = model.store->number;
+        youngest->created = mutex->entry.created;
+        youngest->number = mutex->number.key;
+        youngest->twins = 0;
+
+    } else if (mutex->entry.created == youngest->created
+               && mutex->number.key != youngest->number)
+    {
+        youngest->twins = 1;
+    }
+}
+
+
+/* Each renewal that counts has read the youngest key, when that was there. */
+
+static void
+sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+{
+    uint64_t             sent;
+    sim_youngest_t      *youngest;
+    ngx_etcd_mutex_t    *mutex;
+    ngx_etcd_session_t  *session;
+
+    mutex = key->mutex;
+    session = &mutex->locks->session;
+    youngest = &worker->youngest;
+
+    if (mutex->entry.created != youngest->created || youngest->twins
+        || session->state != NGX_ETCD_SESSION_HELD)
+    {
+        return;
+    }
+
+    sent = sim_renewed(&session->lease);
+
+    if ((mutex->since + NGX_ETCD_LOCK_SESSION_YOUNG) * SIM_MS <= sent) {
+        sim_read(worker->proc, &mutex->entry.key, mutex->entry.created, sent);
     }
 }
 

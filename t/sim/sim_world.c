@@ -5,6 +5,7 @@
 
 
 #include "sim_world.h"
+#include <ngx_etcd_str.h>
 
 
 /* a seed takes some thousand */
@@ -30,6 +31,15 @@ static void sim_world_end(void);
 
 
 sim_world_t  sim_world;
+
+
+/* who holds in this step */
+
+static struct {
+    ngx_uint_t    step;
+    ngx_uint_t    n;
+    ngx_str_t     key[SIM_PROCS * 8];
+} sim_holders;
 
 
 static sim_event_t  sim_tick;
@@ -492,6 +502,23 @@ sim_gone(ngx_str_t *key, int64_t created, uint64_t time)
 }
 
 
+uint64_t
+sim_renewed(ngx_etcd_lease_t *lease)
+{
+    return (lease->deadline - ngx_etcd_lease_deadline(0, lease->ttl)) * SIM_MS;
+}
+
+
+void
+sim_read(sim_proc_t *proc, ngx_str_t *key, int64_t created, uint64_t time)
+{
+    if (model.store->began < time && sim_gone(key, created, time)) {
+        sim_fail("a key that was read is there", "%V of revision %L was gone "
+                 "before %s has read it", key, created, proc->name);
+    }
+}
+
+
 ngx_uint_t
 sim_waits(ngx_str_t *prefix, model_rec_t *own, uint64_t time)
 {
@@ -537,7 +564,7 @@ sim_before(model_store_t *store, ngx_str_t *prefix, int64_t created)
             break;
         }
 
-        if (!rec->deleted && rec->create < created) {
+        if (!rec->deleted && !rec->returned && rec->create < created) {
             before++;
         }
     }
@@ -550,7 +577,8 @@ void
 sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
     int64_t created, ngx_uint_t permits)
 {
-    ngx_uint_t  before;
+    ngx_str_t   *other;
+    ngx_uint_t   i, before, n;
 
     before = sim_before(model.store, prefix, created);
 
@@ -559,5 +587,34 @@ sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
                  "%s holds %s %V of revision %L, but %ui of %ui keys were "
                  "there before", proc->name, what, key, created, before,
                  permits);
+        return;
     }
+
+    /* keys that came back count if somebody holds by them */
+
+    if (sim_holders.step != sim.step) {
+        sim_holders.step = sim.step;
+        sim_holders.n = 0;
+    }
+
+    n = 1;
+
+    for (i = 0; i < sim_holders.n; i++) {
+        other = &sim_holders.key[i];
+
+        if (ngx_etcd_str_equal(other, key)) {
+            return;
+        }
+
+        n += other->len > prefix->len
+             && ngx_memcmp(other->data, prefix->data, prefix->len) == 0;
+    }
+
+    if (n > permits) {
+        sim_fail("no more holders than permits", "%s holds %s %V of revision "
+                 "%L, as the %ui-th of %ui", proc->name, what, key, created, n,
+                 permits);
+    }
+
+    sim_holders.key[sim_holders.n++] = *key;
 }

@@ -14,6 +14,7 @@
 
 #include "model.h"
 #include <ngx_etcd_cluster.h>
+#include <ngx_etcd_lease.h>
 
 
 /* until everything is right again, and until nothing is left */
@@ -57,6 +58,13 @@ ngx_uint_t sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key,
 
 /* 1: the key that was created at that revision was gone at that time */
 ngx_uint_t sim_gone(ngx_str_t *key, int64_t created, uint64_t time);
+
+/* when the last renewal that counts was sent, at the earliest */
+uint64_t sim_renewed(ngx_etcd_lease_t *lease);
+
+/* the key was there at that time, when a read began that has found it */
+void sim_read(sim_proc_t *proc, ngx_str_t *key, int64_t created,
+    uint64_t time);
 
 /* 1: etcd has had another key below the prefix, behind that one, since then */
 ngx_uint_t sim_waits(ngx_str_t *prefix, model_rec_t *rec, uint64_t time);
