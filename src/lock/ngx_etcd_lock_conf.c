@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_etcd_lease.h>
 #include <ngx_etcd_lock_conf.h>
-#include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_str.h>
 
 
@@ -505,8 +504,8 @@ ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf)
     names = ecf->locks.elts;
 
     for (i = 0; i < ecf->locks.nelts; i++) {
-        names[i]->stats = ngx_etcd_lock_stats_declare(&ecf->zone,
-                                                      &names[i]->name);
+        names[i]->stats = ngx_etcd_lock_table_stats(&ecf->zone,
+                                                    &names[i]->name);
         if (names[i]->stats == NULL) {
             return NGX_ERROR;
         }

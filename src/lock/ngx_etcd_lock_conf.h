@@ -13,7 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_lock_stats.h>
+#include <ngx_etcd_lock_table.h>
 
 
 #define NGX_ETCD_LOCK_TTL          10         /* seconds */

@@ -13,6 +13,23 @@
 static void ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table);
 
 
+static const ngx_etcd_object_type_t  ngx_etcd_lock_stats_type = {
+    NGX_ETCD_ZONE_LOCK_STATS, sizeof(ngx_etcd_lock_stats_t), NULL
+};
+
+
+ngx_etcd_lock_stats_t *
+ngx_etcd_lock_table_stats(ngx_etcd_zone_t *zone, ngx_str_t *name)
+{
+    ngx_etcd_object_id_t  id;
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    id.name = *name;
+
+    return ngx_etcd_object_declare(zone, &ngx_etcd_lock_stats_type, &id);
+}
+
+
 void
 ngx_etcd_lock_table_declare(ngx_etcd_zone_t *zone, ngx_uint_t workers)
 {

@@ -7,7 +7,9 @@
  * lock; all processes read all tables.  The table of a dead process is not
  * shown and can be claimed by another one.
  *
- * A lock without a row is not shown but still counted (ngx_etcd_lock_stats.h).
+ * A lock without a row is not shown but still counted: the counters of the
+ * locks of one name are those of all workers of the instance, but for locks
+ * held or awaited by a dead worker.
  */
 
 
@@ -17,12 +19,24 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_lock_stats.h>
+#include <ngx_etcd_gauge.h>
+#include <ngx_etcd_object.h>
 
 
 #define NGX_ETCD_LOCK_TABLE_ROWS   64      /* one bit each in "used" */
 #define NGX_ETCD_LOCK_TABLE_KEY    128     /* longer keys are truncated */
 #define NGX_ETCD_LOCK_TABLE_SHARE  8       /* 1/8 of the zone for all tables */
+
+
+typedef struct {
+    ngx_etcd_object_t    object;
+    ngx_etcd_gauge_t     held;
+    ngx_etcd_gauge_t     waiting;
+    ngx_atomic_t         acquired;
+    ngx_atomic_t         timeouts;
+    ngx_atomic_t         lost;
+    ngx_atomic_t         handoffs;
+} ngx_etcd_lock_stats_t;
 
 
 typedef enum {
@@ -57,6 +71,13 @@ struct ngx_etcd_lock_table_s {
     ngx_etcd_lock_row_t     rows[NGX_ETCD_LOCK_TABLE_ROWS];
 };
 
+
+/*
+ * Called by the master: finds or creates the counters of the lock with that
+ * name.  NULL: the zone is too small, or its mutex is held.
+ */
+ngx_etcd_lock_stats_t *ngx_etcd_lock_table_stats(ngx_etcd_zone_t *zone,
+    ngx_str_t *name);
 
 /*
  * Called by the master: creates tables for the workers and for the workers

@@ -365,7 +365,7 @@ ngx_etcd_crash_stats(void)
 {
     ngx_str_t  name = ngx_string("another");
 
-    (void) ngx_etcd_lock_stats_declare(&ngx_etcd_crash.zone, &name);
+    (void) ngx_etcd_lock_table_stats(&ngx_etcd_crash.zone, &name);
 }
 
 

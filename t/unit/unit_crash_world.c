@@ -502,7 +502,7 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
         &crash->zone, NGX_ETCD_ELECTION_SLOT_ELECTION, &ngx_etcd_crash_name);
     crash->value = ngx_etcd_shared_value_declare(&crash->zone,
                                                  &ngx_etcd_crash_name);
-    crash->stats = ngx_etcd_lock_stats_declare(&crash->zone,
+    crash->stats = ngx_etcd_lock_table_stats(&crash->zone,
                                           &ngx_etcd_crash_name);
     ngx_etcd_lock_table_declare(&crash->zone, 1);
 
