@@ -9,8 +9,28 @@
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_multi_key.h>
 #include <ngx_etcd_patroni.h>
-#include <ngx_etcd_single_key.h>
 #include <ngx_etcd_source.h>
+
+
+static void ngx_etcd_source_changed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry);
+static void ngx_etcd_source_removed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry);
+
+
+/*
+ * The source of services whose keys are members one by one: each key registers
+ * the members that its value names.
+ */
+
+static const ngx_etcd_source_t  ngx_etcd_source_single = {
+    .kind = "members",
+    .entry_size = sizeof(ngx_etcd_key_t),
+    .indexed = 1,
+    .restorable = 1,
+    .changed = ngx_etcd_source_changed,
+    .removed = ngx_etcd_source_removed,
+};
 
 
 /* by ngx_etcd_leader_format_e */
@@ -31,7 +51,7 @@ ngx_etcd_source(ngx_etcd_service_conf_t *conf)
     }
 
     return ngx_etcd_format_grouped(conf->member.format)
-           ? &ngx_etcd_multi_key_source : &ngx_etcd_single_key_source;
+           ? &ngx_etcd_multi_key_source : &ngx_etcd_source_single;
 }
 
 
@@ -41,4 +61,39 @@ ngx_etcd_source_staleness(ngx_etcd_service_conf_t *conf,
 {
     return conf->source->verified ? ngx_etcd_member_set_staleness(set)
                                   : ngx_etcd_zone_staleness(conf->zone);
+}
+
+
+static void
+ngx_etcd_source_changed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_key_t  *key;
+
+    if (service->diff.broken) {
+        return;
+    }
+
+    key = (ngx_etcd_key_t *) entry;
+
+    ngx_etcd_index_present(&service->diff.index, key);
+
+    ngx_etcd_member_diff_put(&service->diff, key, &entry->value,
+                             entry->create_revision, entry->mod_revision);
+}
+
+
+/* Called also while the service is broken: the mirror frees the entry. */
+
+static void
+ngx_etcd_source_removed(ngx_etcd_service_t *service,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    if (ngx_etcd_mirror_known(entry)
+        && service->diff.indexed
+        && ngx_etcd_index_gone(&service->diff.index, (ngx_etcd_key_t *) entry)
+           != NGX_OK)
+    {
+        service->diff.broken = 1;
+    }
 }
