@@ -404,9 +404,9 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
     ngx_uint_t drain)
 {
     ngx_int_t            rc;
-    ngx_str_t            reason;
     ngx_array_t          members;
     Etcd__KeyValue       kv;
+    ngx_etcd_reason_t    reason;
     ngx_etcd_member_t   *member;
     ngx_etcd_service_t  *service;
 
@@ -423,12 +423,12 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
                          &candidate->value, leader->pool, &members, &reason);
 
     if (rc == NGX_OK
-        && members.nelts > 1
+        && members.nelts + reason.nodes > 1
         && ngx_etcd_role_sole(leader->conf->role))
     {
         rc = NGX_ERROR;
         members.nelts = 0;
-        ngx_str_set(&reason, "value has several addresses");
+        ngx_str_set(&reason.text, "value has several addresses");
     }
 
     if (rc == NGX_OK && drain) {
@@ -438,7 +438,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
 
     ngx_etcd_leader_kv(leader, &kv, candidate, term);
 
-    ngx_etcd_member_diff_use(&service->diff, &kv, &members, &reason);
+    ngx_etcd_member_diff_use(&service->diff, &kv, &members, &reason.text);
 }
 
 

@@ -16,8 +16,8 @@
 static ngx_int_t ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff,
     ngx_uint_t distrust);
 static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason,
-    int64_t created, int64_t modified);
+    ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members,
+    ngx_etcd_reason_t *reason, int64_t created, int64_t modified);
 static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
     ngx_array_t *members);
 static void ngx_etcd_member_diff_report(ngx_etcd_member_diff_t *diff,
@@ -171,9 +171,9 @@ void
 ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_str_t *value, int64_t created, int64_t modified)
 {
-    ngx_int_t    rc;
-    ngx_str_t    reason;
-    ngx_array_t  members;
+    ngx_int_t          rc;
+    ngx_array_t        members;
+    ngx_etcd_reason_t  reason;
 
     if (ngx_etcd_member_diff_scratch(diff, &members) != NGX_OK) {
         diff->broken = 1;
@@ -192,9 +192,9 @@ void
 ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified)
 {
-    ngx_int_t    rc;
-    ngx_str_t    reason;
-    ngx_array_t  members;
+    ngx_int_t          rc;
+    ngx_array_t        members;
+    ngx_etcd_reason_t  reason;
 
     if (ngx_etcd_member_diff_scratch(diff, &members) != NGX_OK) {
         diff->broken = 1;
@@ -213,8 +213,8 @@ ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
 
 static void
 ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason, int64_t created,
-    int64_t modified)
+    ngx_int_t rc, ngx_array_t *members, ngx_etcd_reason_t *reason,
+    int64_t created, int64_t modified)
 {
     Etcd__KeyValue  kv;
 
@@ -223,13 +223,13 @@ ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     kv.create_revision = created;
     kv.mod_revision = modified;
 
-    if (reason->len == 0) {
+    if (reason->text.len == 0) {
         ngx_etcd_member_diff_valid(diff, key);
 
     } else {
-        ngx_etcd_member_diff_report(diff, key, &kv, reason,
+        ngx_etcd_member_diff_report(diff, key, &kv, &reason->text,
                                     (rc == NGX_ERROR) ? modified : 0,
-                                    rc == NGX_OK);
+                                    rc != NGX_ERROR);
     }
 
     if (rc != NGX_ERROR) {
@@ -412,7 +412,9 @@ ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
              ? diff->host(diff, key, kv, &member[i])
              : ngx_etcd_member_diff_member(diff, key, kv, &member[i]);
 
-        if (rc != NGX_OK) {
+        /* a member without room does not keep those that have left */
+
+        if (rc == NGX_ERROR) {
             return NGX_ERROR;
         }
     }

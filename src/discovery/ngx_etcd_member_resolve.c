@@ -238,8 +238,8 @@ ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
         }
 
         rc = ngx_etcd_member_diff_member(diff, key, kv, &one);
-        if (rc != NGX_OK) {
-            return rc;
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
         }
     }
 

@@ -158,18 +158,24 @@ ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
     ngx_str_t *reason)
 {
+    ngx_int_t           rc;
     ngx_array_t         members;
     ngx_etcd_leader_t  *leader;
+    ngx_etcd_reason_t   said;
 
     leader = hosts->leader;
     ngx_str_null(reason);
 
     if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
-            != NGX_OK
-        || ngx_etcd_decode(&leader->service->conf->member, &key->key,
-                           &key->value, leader->pool, &members, reason)
-           != NGX_OK)
+        != NGX_OK)
     {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_decode(&leader->service->conf->member, &key->key,
+                         &key->value, leader->pool, &members, &said);
+    if (rc != NGX_OK) {
+        *reason = said.text;
         return NGX_ERROR;
     }
 

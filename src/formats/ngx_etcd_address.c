@@ -518,7 +518,7 @@ ngx_etcd_address_named(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
 
     p = ngx_pnalloc(d->pool, host->len);
     if (p == NULL) {
-        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+        return ngx_etcd_decode_no_memory(d);
     }
 
     ngx_strlow(p, host->data, host->len);

@@ -22,8 +22,9 @@
 #define NGX_ETCD_REASON_MORE    (sizeof("; and  more") + NGX_INT64_LEN)
 
 
-static ngx_int_t ngx_etcd_decode_members(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_decode_rest(ngx_etcd_decode_t *d);
+static ngx_int_t ngx_etcd_decode_members(ngx_etcd_decode_t *d,
+    ngx_etcd_reason_t *reason);
+static void ngx_etcd_decode_rest(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_decode_nodes(ngx_etcd_decode_t *d,
     ngx_uint_t first);
 static void ngx_etcd_decode_scale(ngx_etcd_decode_t *d, ngx_uint_t first);
@@ -40,30 +41,30 @@ static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
 ngx_int_t
 ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_str_t *reason)
+    ngx_etcd_reason_t *reason)
 {
     ngx_etcd_decode_t  d;
 
-    ngx_etcd_decode_init(&d, conf, key, pool, members, reason);
+    ngx_etcd_decode_init(&d, conf, key, pool, members, &reason->text);
 
     d.value = *value;
 
-    return ngx_etcd_decode_members(&d);
+    return ngx_etcd_decode_members(&d, reason);
 }
 
 
 ngx_int_t
 ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     json_t *object, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_str_t *reason)
+    ngx_etcd_reason_t *reason)
 {
     ngx_etcd_decode_t  d;
 
-    ngx_etcd_decode_init(&d, conf, key, pool, members, reason);
+    ngx_etcd_decode_init(&d, conf, key, pool, members, &reason->text);
 
     d.object = object;
 
-    return ngx_etcd_decode_members(&d);
+    return ngx_etcd_decode_members(&d, reason);
 }
 
 
@@ -82,6 +83,7 @@ ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     d->members = members;
     d->reason = reason;
     d->skipped = 0;
+    d->nodes = 0;
     d->failed = 0;
     ngx_etcd_decode_weight(d, conf->format->weight);
 
@@ -101,7 +103,7 @@ ngx_etcd_decode_weight(ngx_etcd_decode_t *d, ngx_uint_t weight)
 
 
 static ngx_int_t
-ngx_etcd_decode_members(ngx_etcd_decode_t *d)
+ngx_etcd_decode_members(ngx_etcd_decode_t *d, ngx_etcd_reason_t *reason)
 {
     ngx_int_t   rc;
     ngx_uint_t  n;
@@ -126,16 +128,21 @@ ngx_etcd_decode_members(ngx_etcd_decode_t *d)
 
     if (rc == NGX_OK) {
         ngx_etcd_decode_scale(d, n);
-        rc = ngx_etcd_decode_rest(d);
     }
 
-    if (rc == NGX_DECLINED) {
-        ngx_str_null(d->reason);
+    if (rc != NGX_ERROR) {
+        ngx_etcd_decode_rest(d);
+    }
+
+    if (d->failed) {
+        rc = ngx_etcd_decode_no_memory(d);
     }
 
     if (rc != NGX_OK) {
         d->members->nelts = n;
     }
+
+    reason->nodes = d->nodes;
 
     return rc;
 }
@@ -143,34 +150,32 @@ ngx_etcd_decode_members(ngx_etcd_decode_t *d)
 
 /* Makes a reason of all parts that were skipped. */
 
-static ngx_int_t
+static void
 ngx_etcd_decode_rest(ngx_etcd_decode_t *d)
 {
     u_char  *p;
 
     if (d->skipped == 0) {
         ngx_str_null(d->reason);
-        return NGX_OK;
+        return;
     }
 
     *d->reason = d->first;
 
-    if (d->skipped == 1 && !d->failed) {
-        return NGX_OK;
+    if (d->skipped == 1) {
+        return;
     }
 
-    p = d->failed ? NULL : ngx_pnalloc(d->pool, d->first.len
-                                                + NGX_ETCD_REASON_MORE);
+    p = ngx_pnalloc(d->pool, d->first.len + NGX_ETCD_REASON_MORE);
     if (p == NULL) {
-        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+        d->failed = 1;
+        return;
     }
 
     d->reason->data = p;
     d->reason->len = ngx_sprintf(p, "%V; and %ui more", &d->first,
                                  d->skipped - 1)
                      - p;
-
-    return NGX_OK;
 }
 
 
@@ -180,6 +185,22 @@ ngx_etcd_decode_skip(ngx_etcd_decode_t *d)
     if (d->skipped++ == 0) {
         d->first = *d->reason;
     }
+}
+
+
+ngx_uint_t
+ngx_etcd_decode_node(ngx_etcd_decode_t *d, ngx_int_t rc, ngx_uint_t first)
+{
+    if (rc != NGX_ERROR) {
+        return 1;
+    }
+
+    d->members->nelts = first;
+    d->nodes++;
+
+    ngx_etcd_decode_skip(d);
+
+    return 0;
 }
 
 
@@ -390,7 +411,7 @@ ngx_etcd_decode_object(ngx_etcd_decode_t *d)
     rc = ngx_etcd_json_read(&d->json, &d->value, 0);
 
     if (rc == NGX_ERROR) {
-        return ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+        return ngx_etcd_decode_no_memory(d);
     }
 
     if (rc != NGX_OK) {
@@ -441,7 +462,7 @@ ngx_etcd_decode_add(ngx_etcd_decode_t *d)
 
     member = ngx_array_push(d->members);
     if (member == NULL) {
-        (void) ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+        (void) ngx_etcd_decode_no_memory(d);
         return NULL;
     }
 
@@ -457,6 +478,16 @@ ngx_etcd_decode_add(ngx_etcd_decode_t *d)
     member->attr.weight = d->weight;
 
     return member;
+}
+
+
+ngx_int_t
+ngx_etcd_decode_no_memory(ngx_etcd_decode_t *d)
+{
+    d->failed = 1;
+    ngx_str_set(d->reason, "no memory");
+
+    return NGX_ERROR;
 }
 
 
@@ -529,9 +560,7 @@ ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
     d->reason->data = ngx_pnalloc(d->pool, d->reason->len);
 
     if (d->reason->data == NULL) {
-        d->failed = 1;
-        ngx_str_set(d->reason, "no memory");
-        return NGX_ERROR;
+        return ngx_etcd_decode_no_memory(d);
     }
 
     ngx_memcpy(d->reason->data, buf, d->reason->len);

@@ -30,6 +30,14 @@
 #define NGX_ETCD_DECODE_MAX_NODES  1024
 
 
+/* The reasons why a value, or a part of it, makes no members. */
+
+typedef struct {
+    ngx_str_t                       text;          /* of what is invalid */
+    ngx_uint_t                      nodes;         /* number of invalid ones */
+} ngx_etcd_reason_t;
+
+
 /* The state of decoding one value; on the stack of ngx_etcd_decode(). */
 
 typedef struct {
@@ -47,7 +55,8 @@ typedef struct {
     ngx_str_t                       first;         /* reason of the first part
                                                       that was skipped */
     ngx_uint_t                      skipped;       /* parts */
-    ngx_uint_t                      failed;        /* no memory for a reason */
+    ngx_uint_t                      nodes;         /* of these, nodes */
+    ngx_uint_t                      failed;        /* no memory */
 } ngx_etcd_decode_t;
 
 
@@ -92,18 +101,22 @@ struct ngx_etcd_format_s {
  * (any bytes, any length) and appends the members to an array of
  * ngx_etcd_member_t.
  *
- *     NGX_OK        at least one member was appended; unless *reason is empty,
- *                   a part of the value was skipped, and *reason tells which,
- *     NGX_DECLINED  the key is not a member in this format: no error,
- *     NGX_ERROR     invalid: nothing was appended, and *reason, allocated
- *                   from the pool, names the field, the value (truncated,
- *                   escaped) and the values allowed.
+ *     NGX_OK        at least one member was appended; unless reason->text is
+ *                   empty, a part of the value was skipped, and the text tells
+ *                   which,
+ *     NGX_DECLINED  the key is not a member in this format, or not one that the
+ *                   configuration selects: no error; reason->text as above,
+ *     NGX_ERROR     invalid: nothing was appended.
+ *
+ * reason->text, allocated from the pool, names the field, the value (truncated,
+ * escaped) and the values allowed.  Of several nodes each is valid or invalid
+ * by itself: NGX_ERROR means that no node is valid.
  *
  * Never resolves names, never logs.
  */
 ngx_int_t ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_str_t *reason);
+    ngx_etcd_reason_t *reason);
 
 /*
  * Decodes, as ngx_etcd_decode() does, a value that the caller has parsed, or
@@ -111,7 +124,7 @@ ngx_int_t ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
  */
 ngx_int_t ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     json_t *object, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_str_t *reason);
+    ngx_etcd_reason_t *reason);
 
 /*
  * For decoders.
@@ -129,6 +142,20 @@ void ngx_etcd_decode_weight(ngx_etcd_decode_t *d, ngx_uint_t weight);
 ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
 
 /*
+ * Called after a function has set the reason: what the reason names is
+ * skipped, and the rest of the value is valid.
+ */
+void ngx_etcd_decode_skip(ngx_etcd_decode_t *d);
+
+/*
+ * The result of one of several nodes, the members of which begin at "first".
+ * Returns 1 if the node is valid, whether it is selected or not; otherwise it
+ * is skipped.
+ */
+ngx_uint_t ngx_etcd_decode_node(ngx_etcd_decode_t *d, ngx_int_t rc,
+    ngx_uint_t first);
+
+/*
  * Appends a member without an address, with the default attributes.  The
  * pointer is valid until the next member is added.  NULL: the reason is set.
  */
@@ -136,6 +163,9 @@ ngx_etcd_member_t *ngx_etcd_decode_add(ngx_etcd_decode_t *d);
 
 /* Removes a byte order mark, and white space at both ends. */
 void ngx_etcd_decode_trim(ngx_str_t *text);
+
+/* Sets the reason, and makes the whole value fail.  Returns NGX_ERROR. */
+ngx_int_t ngx_etcd_decode_no_memory(ngx_etcd_decode_t *d);
 
 /*
  * Set the reason to 'FIELD "TEXT" WHAT', with the text truncated and escaped,

@@ -99,24 +99,25 @@ ngx_etcd_layout_named(ngx_etcd_decode_t *d)
 static ngx_int_t
 ngx_etcd_layout_array(ngx_etcd_decode_t *d, json_t *nodes)
 {
-    size_t      i;
-    json_t     *node;
-    ngx_int_t   rc;
+    size_t       i;
+    json_t      *node;
+    ngx_int_t    rc;
+    ngx_uint_t   first, valid;
+
+    valid = (json_array_size(nodes) == 0);
 
     json_array_foreach(nodes, i, node) {
+        first = d->members->nelts;
 
-        if (!json_is_object(node)) {
-            return ngx_etcd_layout_invalid(d, &d->layout->nodes, node,
-                                          "is not an object");
-        }
+        rc = json_is_object(node)
+             ? ngx_etcd_layout_node(d, node)
+             : ngx_etcd_layout_invalid(d, &d->layout->nodes, node,
+                                       "is not an object");
 
-        rc = ngx_etcd_layout_node(d, node);
-        if (rc == NGX_ERROR) {
-            return NGX_ERROR;
-        }
+        valid |= ngx_etcd_decode_node(d, rc, first);
     }
 
-    return NGX_OK;
+    return valid ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -126,20 +127,22 @@ ngx_etcd_layout_map(ngx_etcd_decode_t *d, json_t *nodes)
     json_t      *node;
     ngx_int_t    rc;
     ngx_str_t    name;
+    ngx_uint_t   first, valid;
     const char  *key;
+
+    valid = (json_object_size(nodes) == 0);
 
     json_object_keylen_foreach(nodes, key, name.len, node) {
         name.data = (u_char *) key;
+        first = d->members->nelts;
 
         rc = json_is_object(node) ? ngx_etcd_layout_node(d, node)
                                   : ngx_etcd_layout_weighted(d, &name, node);
 
-        if (rc == NGX_ERROR) {
-            return NGX_ERROR;
-        }
+        valid |= ngx_etcd_decode_node(d, rc, first);
     }
 
-    return NGX_OK;
+    return valid ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -298,9 +301,11 @@ static ngx_int_t
 ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, json_t *node,
     json_t *endpoints)
 {
-    size_t      i;
-    json_t     *endpoint;
-    ngx_str_t   scheme;
+    size_t       i;
+    json_t      *endpoint;
+    ngx_int_t    rc;
+    ngx_str_t    scheme;
+    ngx_uint_t   first, valid;
 
     if (!json_is_array(endpoints)) {
         return ngx_etcd_layout_invalid(d, &d->layout->endpoints, endpoints,
@@ -309,18 +314,27 @@ ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, json_t *node,
 
     ngx_str_null(&scheme);
 
-    json_array_foreach(endpoints, i, endpoint) {
+    valid = (json_array_size(endpoints) == 0);
 
-        if (ngx_etcd_layout_endpoint(d, node, endpoint, &scheme)
-            == NGX_ERROR)
-        {
+    json_array_foreach(endpoints, i, endpoint) {
+        first = d->members->nelts;
+
+        rc = ngx_etcd_layout_endpoint(d, node, endpoint, &scheme);
+
+        /* no endpoint is better than another one */
+
+        if (rc == NGX_ABORT) {
             return NGX_ERROR;
         }
+
+        valid |= ngx_etcd_decode_node(d, rc, first);
     }
 
-    return NGX_OK;
+    return valid ? NGX_OK : NGX_ERROR;
 }
 
+
+/* NGX_ABORT: the node is invalid, since its endpoints have several schemes. */
 
 static ngx_int_t
 ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, json_t *node,
@@ -342,9 +356,10 @@ ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, json_t *node,
         && scheme->len != 0
         && !ngx_etcd_str_alike(scheme, &url.scheme))
     {
-        return ngx_etcd_decode_invalid(d, ngx_etcd_json_pointer_name(path),
+        (void) ngx_etcd_decode_invalid(d, ngx_etcd_json_pointer_name(path),
                                        NULL, "has URLs of several schemes; "
                                        "\"scheme=\" chooses one");
+        return NGX_ABORT;
     }
 
     *scheme = url.scheme;

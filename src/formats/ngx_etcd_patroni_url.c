@@ -102,7 +102,7 @@ ngx_etcd_patroni_url_read(ngx_etcd_decode_t *d,
         text->data = ngx_pstrdup(d->pool, text);
 
         if (text->data == NULL) {
-            rc = ngx_etcd_decode_invalid(d, "no memory", NULL, NULL);
+            rc = ngx_etcd_decode_no_memory(d);
         }
     }
 

@@ -22,7 +22,7 @@ static ngx_int_t fuzz_parameter(ngx_etcd_member_conf_t *conf,
     ngx_str_t *word, ngx_pool_t *pool);
 static ngx_str_t fuzz_word(ngx_str_t *line, ngx_pool_t *pool);
 static void fuzz_result(ngx_int_t rc, ngx_array_t *members,
-    ngx_str_t *reason);
+    ngx_etcd_reason_t *reason);
 static void fuzz_member(ngx_etcd_member_t *members, ngx_uint_t i);
 
 
@@ -30,7 +30,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ngx_int_t                rc[2];
-    ngx_str_t                line, key, value, reason[2];
+    ngx_str_t                line, key, value;
+    ngx_etcd_reason_t        reason[2];
     ngx_uint_t               i;
     ngx_pool_t              *pool;
     ngx_array_t              members[2];
@@ -48,7 +49,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* twice: it depends on nothing else, and compares as bytes */
 
         for (i = 0; i < 2; i++) {
-            ngx_str_null(&reason[i]);
+            ngx_memzero(&reason[i], sizeof(ngx_etcd_reason_t));
             (void) ngx_array_init(&members[i], pool, 1,
                                   sizeof(ngx_etcd_member_t));
             ngx_memset(members[i].elts, 0xa5 + i, sizeof(ngx_etcd_member_t));
@@ -153,13 +154,13 @@ fuzz_word(ngx_str_t *line, ngx_pool_t *pool)
 
 
 static void
-fuzz_result(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
+fuzz_result(ngx_int_t rc, ngx_array_t *members, ngx_etcd_reason_t *reason)
 {
     size_t      n;
     ngx_uint_t  i;
 
-    for (n = 0; n < reason->len; n++) {
-        fuzz_check(reason->data[n] >= 0x20 && reason->data[n] < 0x7f);
+    for (n = 0; n < reason->text.len; n++) {
+        fuzz_check(reason->text.data[n] >= 0x20 && reason->text.data[n] < 0x7f);
     }
 
     switch (rc) {
@@ -176,13 +177,12 @@ fuzz_result(ngx_int_t rc, ngx_array_t *members, ngx_str_t *reason)
 
     case NGX_DECLINED:
         fuzz_check(members->nelts == 0);
-        fuzz_check(reason->len == 0);
         return;
 
     default:
         fuzz_check(rc == NGX_ERROR);
         fuzz_check(members->nelts == 0);
-        fuzz_check(reason->len > 0);
+        fuzz_check(reason->text.len > 0);
         return;
     }
 }

@@ -91,8 +91,8 @@ static ngx_int_t
 ngx_etcd_unit_round(ngx_etcd_member_conf_t *member, ngx_str_t *key,
     ngx_str_t *bytes, ngx_pool_t *pool)
 {
-    ngx_str_t    reason;
-    ngx_array_t  members;
+    ngx_array_t        members;
+    ngx_etcd_reason_t  reason;
 
     if (ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
         != NGX_OK)

@@ -83,8 +83,9 @@ char *
 ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_int_t                rc;
-    ngx_str_t               *value, key, bytes, reason;
+    ngx_str_t               *value, key, bytes;
     ngx_array_t              members;
+    ngx_etcd_reason_t        reason;
     ngx_etcd_member_conf_t   member;
 
     value = cf->args->elts;
@@ -99,15 +100,13 @@ ngx_etcd_unit_decode(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "has invalid arguments";
     }
 
-    ngx_str_null(&reason);
-
     /* the decoder has to set every byte: members are compared as bytes */
 
     ngx_memset(members.elts, 0xa5, sizeof(ngx_etcd_member_t));
 
     rc = ngx_etcd_decode(&member, &key, &bytes, cf->pool, &members, &reason);
 
-    ngx_etcd_unit_show(rc, &members, &reason);
+    ngx_etcd_unit_show(rc, &members, &reason.text);
 
     ngx_free(key.data);
     ngx_free(bytes.data);

@@ -105,7 +105,7 @@ test_decode(ngx_pool_t *pool, char *format, char *key, ngx_str_t *value)
     u_char                  *p, *last;
     u_char                   buf[TEST_RESULT];
     ngx_int_t                rc;
-    ngx_str_t                reason;
+    ngx_etcd_reason_t        reason;
     ngx_uint_t               i;
     ngx_array_t              members;
     ngx_etcd_member_t       *member, first;
@@ -124,14 +124,14 @@ test_decode(ngx_pool_t *pool, char *format, char *key, ngx_str_t *value)
     p = buf;
     last = p + TEST_RESULT;
 
-    ngx_str_null(&reason);
+    ngx_memzero(&reason, sizeof(ngx_etcd_reason_t));
 
     rc = NGX_ERROR;
     err = test_conf(pool, format, "/", &conf);
 
     if (err != NULL) {
-        reason.data = (u_char *) err;
-        reason.len = ngx_strlen(err);
+        reason.text.data = (u_char *) err;
+        reason.text.len = ngx_strlen(err);
 
     } else {
         rc = ngx_etcd_decode(&conf, tap_string(pool, key), value, pool,
@@ -146,8 +146,8 @@ test_decode(ngx_pool_t *pool, char *format, char *key, ngx_str_t *value)
             p = test_show(p, last, &member[i]);
         }
 
-        if (reason.len != 0) {
-            p = ngx_slprintf(p, last, " (%V)", &reason);
+        if (reason.text.len != 0) {
+            p = ngx_slprintf(p, last, " (%V)", &reason.text);
         }
 
     } else if (members.nelts != 0) {
@@ -157,7 +157,7 @@ test_decode(ngx_pool_t *pool, char *format, char *key, ngx_str_t *value)
         p = ngx_slprintf(p, last, "nothing");
 
     } else {
-        p = ngx_slprintf(p, last, "invalid: %V", &reason);
+        p = ngx_slprintf(p, last, "invalid: %V", &reason.text);
     }
 
     return tap_bytes(pool, (char *) buf, p - buf);

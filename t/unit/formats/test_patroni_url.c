@@ -17,8 +17,8 @@ test_patroni_url_member(ngx_pool_t *pool, const ngx_etcd_format_t *format,
     char *value)
 {
     ngx_int_t                rc;
-    ngx_str_t                reason;
     ngx_array_t              members;
+    ngx_etcd_reason_t        reason;
     ngx_etcd_member_t        member;
     ngx_etcd_member_conf_t   conf;
 
@@ -33,14 +33,13 @@ test_patroni_url_member(ngx_pool_t *pool, const ngx_etcd_format_t *format,
     members.nalloc = 1;
     members.pool = pool;
 
-    ngx_str_null(&reason);
-
     rc = ngx_etcd_decode(&conf, tap_string(pool, "/service/a/members/pg1"),
                          tap_string(pool, value), pool, &members, &reason);
 
     return (rc == NGX_OK) ? tap_bytes(pool, (char *) member.name,
                                       member.name_len)
-                          : tap_bytes(pool, (char *) reason.data, reason.len);
+                          : tap_bytes(pool, (char *) reason.text.data,
+                                      reason.text.len);
 }
 
 
