@@ -230,11 +230,8 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
 
         key->invalid = 1;
         key->reason = ngx_crc32_long(invalid->bytes + invalid->key_len,
-                                     invalid->len);
-
-        if (index->mirror != NULL && !invalid->partly) {
-            key->reason ^= (uint32_t) invalid->mod_revision;
-        }
+                                     invalid->len)
+                      ^ (uint32_t) invalid->partly;
     }
 
     return NGX_OK;

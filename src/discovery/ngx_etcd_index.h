@@ -37,9 +37,7 @@ typedef struct {
     ngx_etcd_reg_t                  *regs;
     ngx_etcd_member_host_t          *hosts;        /* host names of members */
     uint32_t                         reason;       /* of an invalid key: hash of
-                                                      the reason, and of the
-                                                      revision if each revision
-                                                      is reported */
+                                                      the reason */
     unsigned                         mark:27;      /* of the last selection */
     unsigned                         invalid:1;
     unsigned                         gone:1;

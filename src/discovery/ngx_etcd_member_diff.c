@@ -22,7 +22,7 @@ static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
     ngx_array_t *members);
 static void ngx_etcd_member_diff_report(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason,
-    uint32_t revision, ngx_uint_t partly);
+    ngx_uint_t partly);
 static void ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key);
 static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
@@ -228,7 +228,6 @@ ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
     } else {
         ngx_etcd_member_diff_report(diff, key, &kv, &reason->text,
-                                    (rc == NGX_ERROR) ? modified : 0,
                                     rc != NGX_ERROR);
     }
 
@@ -289,8 +288,7 @@ ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
     }
 
     if (reason->len != 0) {
-        ngx_etcd_member_diff_report(diff, key, kv, reason, 0,
-                                    members->nelts != 0);
+        ngx_etcd_member_diff_report(diff, key, kv, reason, members->nelts != 0);
 
     } else {
         ngx_etcd_member_diff_valid(diff, key);
@@ -330,34 +328,42 @@ ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff, uint64_t until)
 
 
 /*
- * Reports a reason once; with a revision, once for each revision.  The last
- * valid member of an invalid key stays, unless the source is strict.  The key
- * may hold any bytes: the log line shows them escaped.
+ * Reports a reason once.  The last valid members of an invalid key stay, unless
+ * the source is strict.  A key that never was a member may be somebody's
+ * heartbeat: its first reason is logged, and no other one.  The key may hold any
+ * bytes: the log line shows them escaped.
  */
 
 static void
 ngx_etcd_member_diff_report(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    Etcd__KeyValue *kv, ngx_str_t *reason, uint32_t revision, ngx_uint_t partly)
+    Etcd__KeyValue *kv, ngx_str_t *reason, ngx_uint_t partly)
 {
     uint32_t    hash;
-    ngx_uint_t  level;
+    ngx_uint_t  member;
 
-    hash = ngx_crc32_long(reason->data, reason->len) ^ revision;
+    hash = ngx_crc32_long(reason->data, reason->len) ^ (uint32_t) partly;
+    member = (key->regs != NULL || key->hosts != NULL);
 
     if (key->invalid && key->reason == hash) {
         return;
     }
 
-    level = partly ? NGX_LOG_WARN : NGX_LOG_ERR;
+    if (partly) {
+        ngx_log_error(NGX_LOG_WARN, diff->log, 0,
+                      "etcd: upstream \"%V\": key \"%V\" at revision %L is "
+                      "used in part: %V",
+                      diff->name, ngx_etcd_shown(&key->entry.key),
+                      kv->mod_revision, reason);
 
-    ngx_log_error(level, diff->log, 0,
-                  "etcd: upstream \"%V\": key \"%V\" at revision %L is "
-                  "%s: %V%s",
-                  diff->name, ngx_etcd_shown(&key->entry.key),
-                  kv->mod_revision, partly ? "used in part" : "invalid", reason,
-                  partly ? ""
-                  : diff->strict ? ", it is not used"
-                  : key->regs ? ", its last valid member stays" : "");
+    } else if (!key->invalid || member || diff->strict) {
+        ngx_log_error(NGX_LOG_ERR, diff->log, 0,
+                      "etcd: upstream \"%V\": key \"%V\" at revision %L is "
+                      "invalid: %V%s",
+                      diff->name, ngx_etcd_shown(&key->entry.key),
+                      kv->mod_revision, reason,
+                      diff->strict ? ", it is not used"
+                      : member ? ", its last valid member stays" : "");
+    }
 
     key->invalid = 1;
     key->reason = hash;

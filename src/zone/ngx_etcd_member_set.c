@@ -680,6 +680,7 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 {
     size_t               len, key_len;
     ngx_int_t            rc;
+    ngx_uint_t           known;
     ngx_etcd_redo_t      redo;
     ngx_etcd_invalid_t  *invalid, **p;
 
@@ -693,12 +694,15 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         return NGX_AGAIN;
     }
 
+    known = 0;
+
     for (p = &set->invalid; *p != NULL; p = &(*p)->next) {
         invalid = *p;
 
         if (invalid->key_len == key_len
             && ngx_memcmp(invalid->bytes, key->data, key_len) == 0)
         {
+            known = 1;
             redo.n = 0;
 
             ngx_etcd_redo_set(&redo, p, invalid->next);
@@ -735,8 +739,10 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
             ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
-            ngx_etcd_zone_event(zone, &set->object.name, key,
-                                NGX_ETCD_CHANGE_INVALID, revision);
+            if (!known) {
+                ngx_etcd_zone_event(zone, &set->object.name, key,
+                                    NGX_ETCD_CHANGE_INVALID, revision);
+            }
 
         } else {
             rc = NGX_ERROR;
