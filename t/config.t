@@ -285,8 +285,9 @@ for (
      '"etcd_members" directive has "tag=", but the format has no tags'],
     ['/a/ format=json address=/a tag=a:b',
      '"etcd_members" directive has "tag=", but the format has no tags'],
-    ['/a/ tag=a', 'invalid parameter "tag=a": it is not "tag=NAME:VALUE"'],
-    ['/a/ tag=:b', 'invalid parameter "tag=:b": it is not "tag=NAME:VALUE"'],
+    (map { ["/a/ tag=$_", "invalid parameter \"tag=$_\": it is not "
+                          . '"tag=NAME", "tag=NAME:VALUE" or one with "!"'] }
+         '', '!', ':b', '!:b'),
     ['/a/ format=', "unknown format \"\", there are: $formats"],
 )
 {
@@ -410,7 +411,7 @@ for (
     ['format=patroni role=primary', ': invalid value'],
     ['failsafe=on', ': it is for another format'],
     ['format=patroni failsafe=yes', ': invalid value'],
-    ['format=patroni tag=a', ': invalid value'],
+    ['format=patroni tag=!', ': invalid value'],
     ['format=patroni url=api_url', ': invalid value'],
     ['format=patroni api_trusted_certificate=', ': invalid value'],
     ['format=patroni max_lag=much', ': invalid value'],

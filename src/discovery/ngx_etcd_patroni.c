@@ -202,7 +202,7 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
         return;
     }
 
-    if (!says.tagged
+    if (says.untagged != NULL
         || (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER
             && says.role != NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER))
     {

@@ -109,8 +109,8 @@ ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
 
     says->noloadbalance = ngx_etcd_json_truth(json_object_get(tags,
                                                             "noloadbalance"));
-    says->tagged = ngx_etcd_json_layout_tagged(&leader->service->conf->member,
-                                               tags, NULL);
+    says->untagged = ngx_etcd_json_layout_untagged(
+                         &leader->service->conf->member, tags, NULL);
 
     n = json_integer_value(json_object_get(object, "xlog_location"));
 

@@ -40,11 +40,12 @@ typedef enum {
 typedef struct {
     ngx_etcd_patroni_role_e    role;
     uint64_t                   location;      /* in the write-ahead log */
+    ngx_etcd_tag_t            *untagged;      /* the tag that excludes it, or
+                                                 NULL */
     unsigned                   running:1;
     unsigned                   located:1;
     unsigned                   replicates:1;  /* in the wanted state */
     unsigned                   noloadbalance:1;
-    unsigned                   tagged:1;      /* has all tags it needs */
 } ngx_etcd_patroni_says_t;
 
 

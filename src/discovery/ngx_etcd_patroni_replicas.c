@@ -106,7 +106,7 @@ ngx_etcd_patroni_replicas_consider(ngx_etcd_patroni_hosts_t *hosts,
         return;
     }
 
-    if (!says.tagged
+    if (says.untagged != NULL
         || !says.running
         || says.role == NGX_ETCD_PATRONI_ROLE_DOWN)
     {

@@ -11,10 +11,10 @@
 #include <ngx_etcd_str.h>
 
 
-static char *ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag,
+static char *ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_etcd_tag_t *tag,
     ngx_str_t *text);
 static char *ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value);
-static char *ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_keyval_t *tag);
+static char *ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_etcd_tag_t *tag);
 static char *ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text);
 
 
@@ -53,7 +53,7 @@ ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
 /* Returns NULL, or what is wrong. */
 
 static char *
-ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag, ngx_str_t *text)
+ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_etcd_tag_t *tag, ngx_str_t *text)
 {
     char  *err;
 
@@ -72,7 +72,7 @@ ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_keyval_t *tag, ngx_str_t *text)
 /* Writes the name and the value, as evaluated, into one text. */
 
 static char *
-ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_keyval_t *tag)
+ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_etcd_tag_t *tag)
 {
     u_char  *p;
 
@@ -174,7 +174,7 @@ ngx_etcd_prefer_use(ngx_etcd_prefer_t *prefer,
 
 
 void
-ngx_etcd_prefer_text(ngx_keyval_t *tag, ngx_str_t *str)
+ngx_etcd_prefer_text(ngx_etcd_tag_t *tag, ngx_str_t *str)
 {
     str->data = tag->key.data;
     str->len = tag->key.len + 1 + tag->value.len;

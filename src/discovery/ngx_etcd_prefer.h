@@ -19,7 +19,7 @@
 
 
 typedef struct {
-    ngx_keyval_t                 tag;           /* points into the text
+    ngx_etcd_tag_t               tag;           /* points into the text
                                                    "TAG:VALUE" */
     ngx_uint_t                   spill;         /* percent; 0: without the
                                                    directive */
@@ -37,7 +37,7 @@ void ngx_etcd_prefer_use(ngx_etcd_prefer_t *prefer,
     ngx_etcd_service_conf_t *service, uint32_t *hash);
 
 /* Sets the string to "TAG:VALUE", which the tag points into. */
-void ngx_etcd_prefer_text(ngx_keyval_t *tag, ngx_str_t *str);
+void ngx_etcd_prefer_text(ngx_etcd_tag_t *tag, ngx_str_t *str);
 
 /* Returns NULL, or why the directive cannot be used with the service. */
 char *ngx_etcd_prefer_check(ngx_etcd_prefer_t *prefer,

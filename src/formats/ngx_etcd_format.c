@@ -446,7 +446,9 @@ ngx_etcd_format_auto(ngx_etcd_decode_t *d)
         return ngx_etcd_format_auto_object(d);
     }
 
-    if (d->conf->tags != NULL) {
+    /* an address has no tags */
+
+    if (ngx_etcd_json_layout_untagged(d->conf, NULL, NULL) != NULL) {
         return NGX_DECLINED;
     }
 

@@ -24,7 +24,7 @@ static ngx_int_t ngx_etcd_format_query(ngx_etcd_decode_t *d,
     ngx_etcd_uri_t *url, ngx_etcd_field_t *fields);
 static ngx_uint_t ngx_etcd_query_chosen(ngx_etcd_decode_t *d,
     ngx_str_t *query);
-static ngx_uint_t ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag);
+static ngx_uint_t ngx_etcd_query_tagged(ngx_str_t query, ngx_etcd_tag_t *tag);
 static void ngx_etcd_query_fields(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, ngx_etcd_field_t *fields, ngx_str_t query);
 static ngx_int_t ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name,
@@ -186,8 +186,8 @@ ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
 static ngx_uint_t
 ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
 {
-    ngx_uint_t     i;
-    ngx_keyval_t  *tag;
+    ngx_uint_t       i;
+    ngx_etcd_tag_t  *tag;
 
     if (d->conf->tags == NULL) {
         return 1;
@@ -196,7 +196,7 @@ ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
     tag = d->conf->tags->elts;
 
     for (i = 0; i < d->conf->tags->nelts; i++) {
-        if (!ngx_etcd_query_tagged(*query, &tag[i])) {
+        if (ngx_etcd_query_tagged(*query, &tag[i]) == tag[i].not) {
             return 0;
         }
     }
@@ -206,7 +206,7 @@ ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
 
 
 static ngx_uint_t
-ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag)
+ngx_etcd_query_tagged(ngx_str_t query, ngx_etcd_tag_t *tag)
 {
     u_char      buf[NGX_ETCD_FORMAT_ARGUMENT];
     ngx_int_t   rc;
@@ -217,7 +217,7 @@ ngx_etcd_query_tagged(ngx_str_t query, ngx_keyval_t *tag)
     {
         if (rc == NGX_OK
             && ngx_etcd_str_equal(&name, &tag->key)
-            && ngx_etcd_str_equal(&value, &tag->value))
+            && ngx_etcd_json_layout_tag_is(tag, &value))
         {
             return 1;
         }

@@ -25,10 +25,11 @@ static ngx_uint_t ngx_etcd_layout_chosen(ngx_etcd_decode_t *d,
     json_t *node);
 static void ngx_etcd_layout_prefer(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, json_t *node);
-static ngx_uint_t ngx_etcd_layout_has(ngx_keyval_t *tag, json_t *own,
+static ngx_uint_t ngx_etcd_layout_has(ngx_etcd_tag_t *tag, json_t *own,
     json_t *common);
-static ngx_uint_t ngx_etcd_layout_is(json_t *value,
-    ngx_str_t *wanted);
+static ngx_int_t ngx_etcd_layout_tag(ngx_etcd_tag_t *tag, json_t *tags);
+static ngx_int_t ngx_etcd_layout_listed(ngx_etcd_tag_t *tag, json_t *tags);
+static ngx_uint_t ngx_etcd_layout_is(json_t *value, ngx_etcd_tag_t *tag);
 static ngx_int_t ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d,
     json_t *node, json_t *endpoints);
 static ngx_int_t ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d,
@@ -223,33 +224,34 @@ static ngx_uint_t
 ngx_etcd_layout_chosen(ngx_etcd_decode_t *d, json_t *node)
 {
     return d->conf->tags == NULL
-           || ngx_etcd_json_layout_tagged(d->conf,
+           || ngx_etcd_json_layout_untagged(d->conf,
                                     ngx_etcd_layout_get(node, &d->layout->tags),
                                     ngx_etcd_layout_get(d->object,
-                                                       &d->layout->tags));
+                                                       &d->layout->tags))
+              == NULL;
 }
 
 
-ngx_uint_t
-ngx_etcd_json_layout_tagged(ngx_etcd_member_conf_t *conf, json_t *own,
+ngx_etcd_tag_t *
+ngx_etcd_json_layout_untagged(ngx_etcd_member_conf_t *conf, json_t *own,
     json_t *common)
 {
-    ngx_uint_t     i;
-    ngx_keyval_t  *tag;
+    ngx_uint_t       i;
+    ngx_etcd_tag_t  *tag;
 
     if (conf->tags == NULL) {
-        return 1;
+        return NULL;
     }
 
     tag = conf->tags->elts;
 
     for (i = 0; i < conf->tags->nelts; i++) {
-        if (!ngx_etcd_layout_has(&tag[i], own, common)) {
-            return 0;
+        if (ngx_etcd_layout_has(&tag[i], own, common) == tag[i].not) {
+            return &tag[i];
         }
     }
 
-    return 1;
+    return NULL;
 }
 
 
@@ -266,32 +268,114 @@ ngx_etcd_layout_prefer(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 static ngx_uint_t
-ngx_etcd_layout_has(ngx_keyval_t *tag, json_t *own, json_t *common)
+ngx_etcd_layout_has(ngx_etcd_tag_t *tag, json_t *own, json_t *common)
 {
-    json_t     *value;
-    ngx_str_t  *name;
+    ngx_int_t  rc;
 
-    name = &tag->key;
+    rc = ngx_etcd_layout_tag(tag, own);
 
-    value = json_object_getn(own, (char *) name->data, name->len);
-
-    if (value == NULL) {
-        value = json_object_getn(common, (char *) name->data, name->len);
+    if (rc == NGX_DONE) {
+        rc = ngx_etcd_layout_tag(tag, common);
     }
 
-    return ngx_etcd_layout_is(value, &tag->value);
+    return rc == NGX_OK;
+}
+
+
+/* NGX_DECLINED: the tag has another value.  NGX_DONE: there is no such tag. */
+
+static ngx_int_t
+ngx_etcd_layout_tag(ngx_etcd_tag_t *tag, json_t *tags)
+{
+    size_t   i;
+    json_t  *value, *element;
+
+    if (json_is_array(tags)) {
+        return ngx_etcd_layout_listed(tag, tags);
+    }
+
+    value = json_object_getn(tags, (char *) tag->key.data, tag->key.len);
+
+    if (value == NULL) {
+        return NGX_DONE;
+    }
+
+    json_array_foreach(value, i, element) {
+        if (ngx_etcd_layout_is(element, tag)) {
+            return NGX_OK;
+        }
+    }
+
+    return ngx_etcd_layout_is(value, tag) ? NGX_OK : NGX_DECLINED;
+}
+
+
+/* Looks the tag up in ["NAME", "NAME:VALUE", "NAME=VALUE"]. */
+
+static ngx_int_t
+ngx_etcd_layout_listed(ngx_etcd_tag_t *tag, json_t *tags)
+{
+    size_t      i;
+    json_t     *element;
+    ngx_int_t   rc;
+    ngx_str_t   text, value;
+
+    rc = NGX_DONE;
+
+    json_array_foreach(tags, i, element) {
+
+        if (ngx_etcd_json_string(element, &text) != NGX_OK
+            || text.len < tag->key.len
+            || ngx_strncmp(text.data, tag->key.data, tag->key.len) != 0)
+        {
+            continue;
+        }
+
+        value.data = text.data + tag->key.len;
+        value.len = text.len - tag->key.len;
+
+        if (value.len != 0) {
+
+            if (*value.data != ':' && *value.data != '=') {
+                continue;
+            }
+
+            value.data++;
+            value.len--;
+        }
+
+        if (ngx_etcd_json_layout_tag_is(tag, &value)) {
+            return NGX_OK;
+        }
+
+        rc = NGX_DECLINED;
+    }
+
+    return rc;
 }
 
 
 static ngx_uint_t
-ngx_etcd_layout_is(json_t *value, ngx_str_t *wanted)
+ngx_etcd_layout_is(json_t *value, ngx_etcd_tag_t *tag)
 {
     u_char     buf[NGX_ETCD_JSON_NUMBER];
     ngx_str_t  text;
 
+    if (tag->any && (json_is_array(value) || json_is_object(value))) {
+        return json_array_size(value) != 0 || json_object_size(value) != 0;
+    }
+
     return !json_is_null(value)
            && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
-           && ngx_etcd_str_equal(&text, wanted);
+           && ngx_etcd_json_layout_tag_is(tag, &text);
+}
+
+
+ngx_uint_t
+ngx_etcd_json_layout_tag_is(ngx_etcd_tag_t *tag, ngx_str_t *value)
+{
+    return tag->any ? !ngx_etcd_str_is(value, "false")
+                    : ngx_etcd_str_equal(value, &tag->value);
 }
 
 

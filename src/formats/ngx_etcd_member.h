@@ -89,6 +89,18 @@ typedef struct ngx_etcd_json_layout_s  ngx_etcd_json_layout_t;
 
 
 /*
+ * A tag that a member must have, or must not have; made by the configuration.
+ */
+
+typedef struct {
+    ngx_str_t                       key;
+    ngx_str_t                       value;
+    unsigned                        any:1;         /* any value but false */
+    unsigned                        not:1;         /* must not have it */
+} ngx_etcd_tag_t;
+
+
+/*
  * How an upstream decodes its keys; made by the configuration, then constant.
  */
 
@@ -104,9 +116,9 @@ typedef struct {
     ngx_str_t                       name;          /* service name, if the
                                                       prefix does not end with
                                                       "/" */
-    ngx_array_t                    *tags;          /* ngx_keyval_t, all
+    ngx_array_t                    *tags;          /* ngx_etcd_tag_t, all
                                                       required; or NULL */
-    ngx_keyval_t                    prefer;        /* the tag of members that
+    ngx_etcd_tag_t                  prefer;        /* the tag of members that
                                                       are preferred; an empty
                                                       key: none */
     uint32_t                        hash;          /* of the parameters */

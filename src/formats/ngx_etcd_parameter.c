@@ -112,19 +112,33 @@ static ngx_int_t
 ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     ngx_pool_t *pool, char **err)
 {
-    ngx_keyval_t  *tag, pair;
+    ngx_str_t        text;
+    ngx_etcd_tag_t   parsed, *tag;
 
-    if (!ngx_etcd_str_cut(value, ':', &pair.key, &pair.value)
-        || pair.key.len == 0)
-    {
-        *err = "it is not \"tag=NAME:VALUE\"";
+    ngx_memzero(&parsed, sizeof(ngx_etcd_tag_t));
+
+    text = *value;
+
+    if (text.len != 0 && text.data[0] == '!') {
+        parsed.not = 1;
+        text.data++;
+        text.len--;
+    }
+
+    if (!ngx_etcd_str_cut(&text, ':', &parsed.key, &parsed.value)) {
+        parsed.key = text;
+        parsed.any = 1;
+    }
+
+    if (parsed.key.len == 0) {
+        *err = "it is not \"tag=NAME\", \"tag=NAME:VALUE\" or one with \"!\"";
         return NGX_ERROR;
     }
 
     *err = "no memory";
 
     if (conf->tags == NULL) {
-        conf->tags = ngx_array_create(pool, 2, sizeof(ngx_keyval_t));
+        conf->tags = ngx_array_create(pool, 2, sizeof(ngx_etcd_tag_t));
         if (conf->tags == NULL) {
             return NGX_ERROR;
         }
@@ -135,7 +149,7 @@ ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
         return NGX_ERROR;
     }
 
-    *tag = pair;
+    *tag = parsed;
 
     return NGX_OK;
 }

@@ -17,8 +17,10 @@ test_parameter_invalid(ngx_pool_t *pool)
     ngx_etcd_member_conf_t   conf;
 
     static char  *cases[][2] = {
-        { "json tag=a", "it is not \"tag=NAME:VALUE\"" },
-        { "json tag=:a", "it is not \"tag=NAME:VALUE\"" },
+        { "json tag=!",
+          "it is not \"tag=NAME\", \"tag=NAME:VALUE\" or one with \"!\"" },
+        { "json tag=:a",
+          "it is not \"tag=NAME\", \"tag=NAME:VALUE\" or one with \"!\"" },
         { "kratos scheme=", "invalid value" },
         { "kratos scheme=a scheme=b", "it is duplicate" },
         { "grpc address=/a", "only \"format=json\" takes pointers" },
