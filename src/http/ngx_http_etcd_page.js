@@ -276,12 +276,18 @@ function variablesOf(status) {
 }
 
 
-// values that are refused, addresses, and members that fail their checks
+// values that are refused, keys that are not selected, addresses, and members
+// that fail their checks
 
 function unusedOf(upstreams, variables) {
     return [
-        ...upstreams.flatMap(({ name, invalid, members }) => [
+        ...upstreams.flatMap(({ name, invalid, unused, members }) => [
             ...(invalid || []),
+            ...(unused || []).map(({ kind, keys, ...one }) => ({
+                ...one,
+                reason: `${one.reason || 'a newer key has the address'} `
+                        + `(${kind}: ${count(keys)} in all)`,
+            })),
             ...members.filter((one) => one.reason || /^un[hp]/.test(one.state))
                 .map((one) => ({
                     reason: `check: ${one.check}, ${one.check_row} in a row`,

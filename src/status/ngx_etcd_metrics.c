@@ -213,6 +213,10 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
         upstream->states[i] += set->states[i];
     }
 
+    for (i = 0; i < NGX_ETCD_STATUS_UNUSED; i++) {
+        upstream->unused[i] += set->unused[i];
+    }
+
     return NGX_AGAIN;
 }
 

@@ -170,6 +170,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_member_fields[] = {
     ngx_etcd_status_field("address", TEXT, member, address),
     ngx_etcd_status_field("host", OPTIONAL, member, host),
     ngx_etcd_status_field("reason", OPTIONAL, member, reason),
+    ngx_etcd_status_field("hides", OPTIONAL, member, view.hides),
     ngx_etcd_status_both("weight", NUMBER, member, weight,
         ngx_etcd_metric_gauge("nginx_etcd_member_weight",
             "Weight of the member.")),
@@ -222,6 +223,16 @@ const ngx_etcd_status_field_t  ngx_etcd_status_invalid_fields[] = {
 };
 
 
+const ngx_etcd_status_field_t  ngx_etcd_status_unused_fields[] = {
+    ngx_etcd_status_field("kind", TEXT, unused, kind),
+    ngx_etcd_status_field("keys", NUMBER, unused, keys),
+    ngx_etcd_status_field("key", OPTIONAL, unused, key),
+    ngx_etcd_status_field("reason", OPTIONAL, unused, reason),
+    ngx_etcd_status_field("mod_revision", NUMBER, unused, mod_revision),
+    ngx_etcd_status_end
+};
+
+
 const ngx_etcd_status_field_t  ngx_etcd_status_set_fields[] = {
     ngx_etcd_status_field("name", TEXT, set, name),
     ngx_etcd_status_field("members", NUMBER, set, members),
@@ -252,6 +263,10 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_metric(NUMBER, upstream, ninvalid,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_invalid_values",
             "Keys whose value cannot be read, up to 256.")),
+    ngx_etcd_status_metric(COUNTS, upstream, unused,
+        ngx_etcd_metric_states("nginx_etcd_upstream_unused_keys",
+            ngx_etcd_status_unused_kinds,
+            "Valid keys, or parts of them, that are not used.")),
     ngx_etcd_status_both("waiting", NUMBER, upstream, waiting,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_waiting_requests",
             "Requests and connections that wait for a member.")),
@@ -316,6 +331,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_stream("list", ngx_etcd_status_set_fields),
     ngx_etcd_status_stream("members", ngx_etcd_status_member_fields),
     ngx_etcd_status_stream("invalid", ngx_etcd_status_invalid_fields),
+    ngx_etcd_status_stream("unused", ngx_etcd_status_unused_fields),
     ngx_etcd_status_end
 };
 

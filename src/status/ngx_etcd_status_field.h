@@ -79,6 +79,7 @@ extern const ngx_etcd_status_kind_t  ngx_etcd_status_events;
 
 extern const ngx_etcd_status_field_t  ngx_etcd_status_set_fields[];
 extern const ngx_etcd_status_field_t  ngx_etcd_status_invalid_fields[];
+extern const ngx_etcd_status_field_t  ngx_etcd_status_unused_fields[];
 extern const ngx_etcd_status_field_t  ngx_etcd_status_holder_fields[];
 extern const ngx_etcd_status_field_t  ngx_etcd_status_waiter_fields[];
 

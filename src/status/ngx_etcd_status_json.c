@@ -21,7 +21,8 @@ typedef enum {
     NGX_ETCD_STATUS_JSON_HEAD = 0,
     NGX_ETCD_STATUS_JSON_MEMBERS,
     NGX_ETCD_STATUS_JSON_LIST,
-    NGX_ETCD_STATUS_JSON_INVALID
+    NGX_ETCD_STATUS_JSON_INVALID,
+    NGX_ETCD_STATUS_JSON_UNUSED
 } ngx_etcd_status_json_stage_e;
 
 
@@ -62,6 +63,7 @@ static ngx_int_t ngx_etcd_status_json_members(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 static ngx_int_t ngx_etcd_status_json_list(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_invalid(ngx_etcd_status_t *status);
+static ngx_int_t ngx_etcd_status_json_unused(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
@@ -175,8 +177,12 @@ ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
         rc = ngx_etcd_status_json_list(status);
         break;
 
-    default: /* NGX_ETCD_STATUS_JSON_INVALID */
-        return ngx_etcd_status_json_invalid(status);
+    case NGX_ETCD_STATUS_JSON_INVALID:
+        rc = ngx_etcd_status_json_invalid(status);
+        break;
+
+    default: /* NGX_ETCD_STATUS_JSON_UNUSED */
+        return ngx_etcd_status_json_unused(status);
     }
 
     return ngx_etcd_status_json_next(status, rc);
@@ -406,7 +412,7 @@ ngx_etcd_status_json_invalid(ngx_etcd_status_t *status)
     for (n = 0; n < NGX_ETCD_STATUS_JSON_ROWS; n++) {
 
         if (status->items == status->list.nelts) {
-            ngx_etcd_text_buffer_literal(&status->out, "]}");
+            ngx_etcd_text_buffer_literal(&status->out, "],\"unused\":[");
             return NGX_OK;
         }
 
@@ -415,6 +421,43 @@ ngx_etcd_status_json_invalid(ngx_etcd_status_t *status)
     }
 
     return NGX_AGAIN;
+}
+
+
+static ngx_int_t
+ngx_etcd_status_json_unused(ngx_etcd_status_t *status)
+{
+    ngx_int_t                 rc;
+    ngx_uint_t                i;
+    ngx_etcd_unused_t         unused;
+    ngx_etcd_status_unused_t  item;
+
+    if (ngx_etcd_status_json_pool(status) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_view_unused(&status->view, status->temp, &unused);
+
+    if (rc == NGX_AGAIN) {
+        return NGX_BUSY;
+    }
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; rc == NGX_OK && i < NGX_ETCD_STATUS_UNUSED; i++) {
+        ngx_etcd_status_unused_row(&item, &unused, i);
+
+        if (item.keys != 0) {
+            ngx_etcd_status_json_item(status, ngx_etcd_status_unused_fields,
+                                      &item);
+        }
+    }
+
+    ngx_etcd_text_buffer_literal(&status->out, "]}");
+
+    return NGX_OK;
 }
 
 

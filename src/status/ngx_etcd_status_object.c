@@ -365,6 +365,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->generation = view->generation;
     upstream->revision = view->revision;
     upstream->ninvalid = view->ninvalid;
+    ngx_etcd_status_unused(upstream->unused, view);
     upstream->staleness = ngx_etcd_source_staleness(service, service->set);
     upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
     upstream->closed = ngx_etcd_status_object_closed(&service->rules);

@@ -24,6 +24,7 @@
 #include <ngx_etcd_server_version.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_status_cluster.h>
+#include <ngx_etcd_status_unused.h>
 #include <ngx_etcd_view.h>
 
 
@@ -141,6 +142,7 @@ typedef struct {
     int64_t                    near_percent;
     int64_t                    near_ratio;    /* millionths */
     int64_t                    ninvalid;
+    ngx_uint_t                 unused[NGX_ETCD_STATUS_UNUSED];
     int64_t                    requests;
     int64_t                    conns;
     int64_t                    fails;
@@ -189,6 +191,7 @@ typedef struct {
     int64_t                    check_failures;
     int64_t                    panic;
     ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
+    ngx_uint_t                 unused[NGX_ETCD_STATUS_UNUSED];
 } ngx_etcd_status_set_t;
 
 

@@ -72,6 +72,7 @@ ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
     }
 
     status->object.set.requests = ngx_etcd_view_requests(&status->view);
+    ngx_etcd_status_unused(status->object.set.unused, &status->view);
     status->reading = 0;
 
     return NGX_OK;

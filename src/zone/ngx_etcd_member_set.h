@@ -23,6 +23,8 @@
 #define NGX_ETCD_MEMBER_SET_MAX_INVALID 256     /* invalid keys kept */
 #define NGX_ETCD_MEMBER_SET_MAX_KEY  32768   /* bytes of an invalid key that
                                                 are kept */
+#define NGX_ETCD_MEMBER_SET_UNUSED   6       /* kinds of unused keys */
+#define NGX_ETCD_MEMBER_SET_TOLD     8       /* reasons logged once */
 #define NGX_ETCD_MEMBER_SET_ARRIVALS 8       /* commits with a known time */
 
 /* ms that a worker without members waits for a partly committed set */
@@ -251,6 +253,13 @@ struct ngx_etcd_member_set_s {
     ngx_uint_t                       nmembers;     /* slots in use */
     ngx_uint_t                       ninvalid;
     ngx_etcd_invalid_t              *invalid;
+
+    /* by kind (ngx_etcd_unused.h) */
+
+    uint64_t                         unused[NGX_ETCD_MEMBER_SET_UNUSED];
+    ngx_etcd_invalid_t              *named[NGX_ETCD_MEMBER_SET_UNUSED];
+    uint32_t                         told[NGX_ETCD_MEMBER_SET_TOLD];
+
     ngx_etcd_entry_t                *pending;      /* ring of unpublished
                                                       entries */
     ngx_etcd_entry_t                *moving;       /* entry being moved to

@@ -9,6 +9,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_member_set_inherit.h>
+#include <ngx_etcd_unused.h>
 
 
 /* attempts to read the set of another zone */
@@ -109,7 +110,10 @@ ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
         set->verified = old->verified;
         set->held_until = old->held_until;
 
+        ngx_memcpy(set->told, old->told, sizeof(set->told));
+
         set->revision = (heir.more || old->unfinished
+                         || ngx_etcd_unused_any(old)
                          || old->commits != heir.commits)
                         ? 0 : old->revision;
 

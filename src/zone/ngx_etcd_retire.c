@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_entry.h>
 #include <ngx_etcd_retire.h>
+#include <ngx_etcd_unused.h>
 
 
 /* sets that are looked at under the mutex: each may be in a page of its own */
@@ -250,6 +251,8 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
             ngx_slab_free_locked(zone->shpool, dir);
         }
     }
+
+    ngx_etcd_unused_clear(zone, set);
 
     while (set->invalid != NULL) {
         invalid = set->invalid;

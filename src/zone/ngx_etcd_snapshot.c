@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_snapshot.h>
+#include <ngx_etcd_unused.h>
 
 
 /* bytes of a pool for a member; thousands of sets may have few members each */
@@ -153,11 +154,12 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
     snapshot->commits = set->commits;
 
     /*
-     * Invalid keys are not copied, and a pending commit is incomplete: in
-     * both cases the set must be listed again.
+     * Invalid and unused keys are not copied, and a pending commit is
+     * incomplete: in these cases the set must be listed again.
      */
 
-    snapshot->revision = (set->ninvalid == 0 && !set->unfinished)
+    snapshot->revision = (set->ninvalid == 0 && !ngx_etcd_unused_any(set)
+                          && !set->unfinished)
                          ? set->revision : 0;
 
     if (snapshot->id != 0 && snapshot->revision != 0) {

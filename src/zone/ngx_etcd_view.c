@@ -43,6 +43,8 @@ ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
     view->ninvalid = set->ninvalid;
     view->requests = set->requests;
 
+    ngx_memcpy(view->unused, set->unused, sizeof(view->unused));
+
     ngx_etcd_zone_unlock(zone);
 
     return NGX_OK;
@@ -110,7 +112,7 @@ ngx_etcd_view_read(ngx_etcd_view_t *view)
 static ngx_uint_t
 ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
 {
-    size_t                   len;
+    size_t                   len, hidden;
     ngx_etcd_entry_t        *entry;
     ngx_etcd_view_member_t  *member;
 
@@ -121,9 +123,10 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
     }
 
     len = (size_t) entry->key_len + entry->len;
+    hidden = (entry->next != entry) ? entry->next->key_len : 0;
 
     if (view->n == NGX_ETCD_VIEW_MEMBERS
-        || len > (size_t) (view->bytes + NGX_ETCD_VIEW_BYTES - *p))
+        || len + hidden > (size_t) (view->bytes + NGX_ETCD_VIEW_BYTES - *p))
     {
         /* A member that never fits is skipped, or reading would not end. */
 
@@ -145,6 +148,15 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
     ngx_etcd_view_note(view, slot, &member->note);
 
     *p = ngx_cpymem(*p, entry->bytes, len);
+
+    ngx_str_null(&member->hides);
+
+    if (hidden != 0) {
+        member->hides.data = *p;
+        member->hides.len = hidden;
+
+        *p = ngx_cpymem(*p, entry->next->bytes, hidden);
+    }
 
     return 1;
 }
@@ -244,6 +256,23 @@ ngx_etcd_view_copy_invalid(ngx_etcd_member_set_t *set, ngx_array_t *list,
     }
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_view_unused(ngx_etcd_view_t *view, ngx_pool_t *pool,
+    ngx_etcd_unused_t *unused)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_view_lock(view);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_unused_copy(view->set, unused, pool);
+        ngx_etcd_zone_unlock(view->zone);
+    }
+
+    return rc;
 }
 
 

@@ -19,6 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_member_set.h>
+#include <ngx_etcd_unused.h>
 
 
 #define NGX_ETCD_VIEW_MEMBERS  16           /* members per read */
@@ -29,6 +30,8 @@
 
 typedef struct {
     ngx_str_t                  key;
+    ngx_str_t                  hides;       /* another key with the address; no
+                                               data: none */
     u_char                    *payload;
     uint64_t                   mod_revision;
     uint64_t                   requests;
@@ -52,6 +55,7 @@ typedef struct {
     uint64_t                   revision;
     uint64_t                   terms;
     ngx_uint_t                 ninvalid;
+    uint64_t                   unused[NGX_ETCD_MEMBER_SET_UNUSED];
     uint64_t                   requests;    /* of all slots read, including
                                                former members of the slots */
 
@@ -92,6 +96,10 @@ ngx_int_t ngx_etcd_view_read(ngx_etcd_view_t *view);
  */
 ngx_int_t ngx_etcd_view_invalid(ngx_etcd_view_t *view, ngx_pool_t *pool,
     ngx_array_t *list);
+
+/* Copies the unused keys of the set.  Results as above. */
+ngx_int_t ngx_etcd_view_unused(ngx_etcd_view_t *view, ngx_pool_t *pool,
+    ngx_etcd_unused_t *unused);
 
 /*
  * Returns the requests of the set; valid after all slots were read.  If a
