@@ -38,6 +38,10 @@ static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *quote, char *what);
 
 
+static ngx_str_t  ngx_etcd_no_member =
+    ngx_string("is not a member in this format");
+
+
 ngx_int_t
 ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
@@ -85,8 +89,10 @@ ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     d->skipped = 0;
     d->nodes = 0;
     d->failed = 0;
+    d->unused = NGX_ETCD_UNUSED_NONE;
     ngx_etcd_decode_weight(d, conf->format->weight);
 
+    ngx_str_null(&d->note);
     ngx_str_null(reason);
 }
 
@@ -130,6 +136,10 @@ ngx_etcd_decode_members(ngx_etcd_decode_t *d, ngx_etcd_reason_t *reason)
         ngx_etcd_decode_scale(d, n);
     }
 
+    if (rc == NGX_DECLINED) {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_OTHER, &ngx_etcd_no_member);
+    }
+
     if (rc != NGX_ERROR) {
         ngx_etcd_decode_rest(d);
     }
@@ -143,6 +153,13 @@ ngx_etcd_decode_members(ngx_etcd_decode_t *d, ngx_etcd_reason_t *reason)
     }
 
     reason->nodes = d->nodes;
+    reason->note = d->note;
+
+    /* a key that is used may have nodes that are not selected */
+
+    reason->unused = (rc == NGX_DECLINED
+                      || (rc == NGX_OK && d->unused == NGX_ETCD_UNUSED_FIELD))
+                     ? d->unused : NGX_ETCD_UNUSED_NONE;
 
     return rc;
 }
@@ -184,6 +201,17 @@ ngx_etcd_decode_skip(ngx_etcd_decode_t *d)
 {
     if (d->skipped++ == 0) {
         d->first = *d->reason;
+    }
+}
+
+
+void
+ngx_etcd_decode_unused(ngx_etcd_decode_t *d, ngx_etcd_unused_e unused,
+    ngx_str_t *text)
+{
+    if (d->unused == NGX_ETCD_UNUSED_NONE) {
+        d->unused = unused;
+        d->note = *text;
     }
 }
 

@@ -35,6 +35,9 @@
 typedef struct {
     ngx_str_t                       text;          /* of what is invalid */
     ngx_uint_t                      nodes;         /* number of invalid ones */
+    ngx_etcd_unused_e               unused;        /* kind of what is valid,
+                                                      but not used */
+    ngx_str_t                       note;          /* why it is not */
 } ngx_etcd_reason_t;
 
 
@@ -57,6 +60,8 @@ typedef struct {
     ngx_uint_t                      skipped;       /* parts */
     ngx_uint_t                      nodes;         /* of these, nodes */
     ngx_uint_t                      failed;        /* no memory */
+    ngx_etcd_unused_e               unused;
+    ngx_str_t                       note;
 } ngx_etcd_decode_t;
 
 
@@ -103,9 +108,10 @@ struct ngx_etcd_format_s {
  *
  *     NGX_OK        at least one member was appended; unless reason->text is
  *                   empty, a part of the value was skipped, and the text tells
- *                   which,
+ *                   which; reason->unused: a field that does not exist,
  *     NGX_DECLINED  the key is not a member in this format, or not one that the
- *                   configuration selects: no error; reason->text as above,
+ *                   configuration selects: no error; reason->unused tells why,
+ *                   reason->text as above,
  *     NGX_ERROR     invalid: nothing was appended.
  *
  * reason->text, allocated from the pool, names the field, the value (truncated,
@@ -146,6 +152,13 @@ ngx_int_t ngx_etcd_decode_object(ngx_etcd_decode_t *d);
  * skipped, and the rest of the value is valid.
  */
 void ngx_etcd_decode_skip(ngx_etcd_decode_t *d);
+
+/*
+ * Notes why the key, or a part of its value, is not used though it is valid.
+ * The first note counts.
+ */
+void ngx_etcd_decode_unused(ngx_etcd_decode_t *d, ngx_etcd_unused_e unused,
+    ngx_str_t *text);
 
 /*
  * The result of one of several nodes, the members of which begin at "first".

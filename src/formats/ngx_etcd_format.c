@@ -137,7 +137,8 @@ static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_json = {
     .host = ngx_string("/host"),
     .port = ngx_string("/port"),
     .tags = ngx_string("/tags"),
-    .fields = ngx_etcd_attribute_fields
+    .fields = ngx_etcd_attribute_fields,
+    .closed = 1
 };
 
 
@@ -442,13 +443,18 @@ ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
 static ngx_int_t
 ngx_etcd_format_auto(ngx_etcd_decode_t *d)
 {
+    ngx_etcd_tag_t  *tag;
+
     if (d->value.len != 0 && d->value.data[0] == '{') {
         return ngx_etcd_format_auto_object(d);
     }
 
     /* an address has no tags */
 
-    if (ngx_etcd_json_layout_untagged(d->conf, NULL, NULL) != NULL) {
+    tag = ngx_etcd_json_layout_untagged(d->conf, NULL, NULL);
+
+    if (tag != NULL) {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
         return NGX_DECLINED;
     }
 

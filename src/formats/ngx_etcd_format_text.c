@@ -169,6 +169,13 @@ ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
     }
 
     rc = ngx_etcd_address_set_url(d, member, NGX_ETCD_FORMAT_LAST, url);
+
+    if (rc == NGX_DECLINED) {
+        (void) ngx_etcd_decode_invalid(d, "scheme", &url->scheme,
+                                       "is not that of \"scheme=\"");
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_SCHEME, d->reason);
+    }
+
     if (rc != NGX_OK) {
         return rc;
     }
@@ -197,6 +204,7 @@ ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
 
     for (i = 0; i < d->conf->tags->nelts; i++) {
         if (ngx_etcd_query_tagged(*query, &tag[i]) == tag[i].not) {
+            ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag[i].text);
             return 0;
         }
     }

@@ -12,6 +12,11 @@
 #include <ngx_etcd_str.h>
 
 
+/* bytes of the names of unknown fields that are reported */
+
+#define NGX_ETCD_LAYOUT_NAMES  128
+
+
 static ngx_uint_t ngx_etcd_layout_named(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_layout_array(ngx_etcd_decode_t *d,
     json_t *nodes);
@@ -19,6 +24,9 @@ static ngx_int_t ngx_etcd_layout_map(ngx_etcd_decode_t *d,
     json_t *nodes);
 static ngx_int_t ngx_etcd_layout_weighted(ngx_etcd_decode_t *d,
     ngx_str_t *address, json_t *weight);
+static void ngx_etcd_layout_fields(ngx_etcd_decode_t *d, json_t *node);
+static ngx_uint_t ngx_etcd_layout_known(const ngx_etcd_json_layout_t *layout,
+    u_char *name, size_t len);
 static ngx_int_t ngx_etcd_layout_node(ngx_etcd_decode_t *d,
     json_t *node);
 static ngx_uint_t ngx_etcd_layout_chosen(ngx_etcd_decode_t *d,
@@ -51,6 +59,12 @@ static ngx_etcd_field_t  ngx_etcd_layout_weight = {
 };
 
 
+static ngx_str_t  ngx_etcd_layout_other_name =
+    ngx_string("has another name than the end of the prefix");
+static ngx_str_t  ngx_etcd_layout_no_scheme =
+    ngx_string("does not have the scheme of \"scheme=\"");
+
+
 ngx_int_t
 ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
 {
@@ -58,6 +72,8 @@ ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
     const ngx_str_t  *path;
 
     if (!ngx_etcd_layout_named(d)) {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_OTHER,
+                               &ngx_etcd_layout_other_name);
         return NGX_DECLINED;
     }
 
@@ -213,6 +229,8 @@ ngx_etcd_layout_node(ngx_etcd_decode_t *d, json_t *node)
     if (d->conf->scheme.len != 0
         && ngx_etcd_layout_get(node, &d->layout->address) != NULL)
     {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_SCHEME,
+                               &ngx_etcd_layout_no_scheme);
         return NGX_DECLINED;
     }
 
@@ -223,12 +241,23 @@ ngx_etcd_layout_node(ngx_etcd_decode_t *d, json_t *node)
 static ngx_uint_t
 ngx_etcd_layout_chosen(ngx_etcd_decode_t *d, json_t *node)
 {
-    return d->conf->tags == NULL
-           || ngx_etcd_json_layout_untagged(d->conf,
-                                    ngx_etcd_layout_get(node, &d->layout->tags),
-                                    ngx_etcd_layout_get(d->object,
-                                                       &d->layout->tags))
-              == NULL;
+    ngx_etcd_tag_t  *tag;
+
+    if (d->conf->tags == NULL) {
+        return 1;
+    }
+
+    tag = ngx_etcd_json_layout_untagged(d->conf,
+                                   ngx_etcd_layout_get(node, &d->layout->tags),
+                                   ngx_etcd_layout_get(d->object,
+                                                       &d->layout->tags));
+    if (tag == NULL) {
+        return 1;
+    }
+
+    ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
+
+    return 0;
 }
 
 
@@ -483,6 +512,9 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
 
     if (rc == NGX_DECLINED) {
         d->members->nelts--;
+
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_SCHEME,
+                               &ngx_etcd_layout_no_scheme);
     }
 
     if (rc != NGX_OK) {
@@ -493,9 +525,76 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
 
     ngx_etcd_layout_prefer(d, member, node);
 
+    if (layout->closed) {
+        ngx_etcd_layout_fields(d, node);
+    }
+
     ngx_etcd_attribute_read(d, member, layout->fields, node);
 
     return NGX_OK;
+}
+
+
+/* Notes fields that the module's own format does not have. */
+
+static void
+ngx_etcd_layout_fields(ngx_etcd_decode_t *d, json_t *node)
+{
+    void       *iter;
+    u_char     *p, *last;
+    u_char      buf[NGX_ETCD_LAYOUT_NAMES];
+    ngx_str_t   name;
+
+    p = buf;
+    last = buf + NGX_ETCD_LAYOUT_NAMES;
+
+    for (iter = json_object_iter(node);
+         iter != NULL;
+         iter = json_object_iter_next(node, iter))
+    {
+        name.data = (u_char *) json_object_iter_key(iter);
+        name.len = json_object_iter_key_len(iter);
+
+        if (!ngx_etcd_layout_known(d->layout, name.data, name.len)) {
+            p = ngx_slprintf(p, last, "%s%V", (p == buf) ? "" : ", ", &name);
+        }
+    }
+
+    if (p != buf) {
+        name.data = buf;
+        name.len = p - buf;
+
+        (void) ngx_etcd_decode_invalid(d, "field", &name, "is unknown");
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_FIELD, d->reason);
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_layout_known(const ngx_etcd_json_layout_t *layout, u_char *name,
+    size_t len)
+{
+    ngx_str_t          rest;
+    ngx_uint_t         i;
+    ngx_etcd_field_t  *field;
+
+    const ngx_str_t  *paths[] = {
+        &layout->address, &layout->host, &layout->port, &layout->tags
+    };
+
+    for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        if (ngx_etcd_json_pointer_begins(paths[i], name, len, &rest)) {
+            return 1;
+        }
+    }
+
+    for (field = layout->fields; field->path.data != NULL; field++) {
+        if (ngx_etcd_json_pointer_begins(&field->path, name, len, &rest)) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 

@@ -46,6 +46,8 @@ struct ngx_etcd_json_layout_s {
                                                       path */
     ngx_uint_t                      priority;      /* default, if no field sets
                                                       a priority */
+    ngx_uint_t                      closed;        /* all fields are known:
+                                                      another one is noted */
 };
 
 

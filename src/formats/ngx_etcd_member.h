@@ -88,6 +88,17 @@ typedef struct ngx_etcd_format_s       ngx_etcd_format_t;
 typedef struct ngx_etcd_json_layout_s  ngx_etcd_json_layout_t;
 
 
+/* Why a valid key, or a part of its value, is not used. */
+
+typedef enum {
+    NGX_ETCD_UNUSED_NONE = 0,
+    NGX_ETCD_UNUSED_FIELD,                         /* a field is unknown */
+    NGX_ETCD_UNUSED_TAG,                           /* "tag=" */
+    NGX_ETCD_UNUSED_SCHEME,                        /* "scheme=" */
+    NGX_ETCD_UNUSED_OTHER                          /* not a member */
+} ngx_etcd_unused_e;
+
+
 /*
  * A tag that a member must have, or must not have; made by the configuration.
  */
@@ -95,6 +106,8 @@ typedef struct ngx_etcd_json_layout_s  ngx_etcd_json_layout_t;
 typedef struct {
     ngx_str_t                       key;
     ngx_str_t                       value;
+    ngx_str_t                       text;          /* why a member without a
+                                                      match is not used */
     unsigned                        any:1;         /* any value but false */
     unsigned                        not:1;         /* must not have it */
 } ngx_etcd_tag_t;

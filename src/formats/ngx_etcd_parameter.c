@@ -17,6 +17,8 @@
 
 #define NGX_ETCD_PARAMETER_FIELDS  32
 
+#define NGX_ETCD_PARAMETER_TAG     "is not selected by \"tag="
+
 
 typedef struct {
     ngx_str_t                       name;
@@ -112,6 +114,7 @@ static ngx_int_t
 ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     ngx_pool_t *pool, char **err)
 {
+    u_char          *p;
     ngx_str_t        text;
     ngx_etcd_tag_t   parsed, *tag;
 
@@ -136,6 +139,14 @@ ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     }
 
     *err = "no memory";
+
+    p = ngx_pnalloc(pool, sizeof(NGX_ETCD_PARAMETER_TAG "\"") + value->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    parsed.text.data = p;
+    parsed.text.len = ngx_sprintf(p, NGX_ETCD_PARAMETER_TAG "%V\"", value) - p;
 
     if (conf->tags == NULL) {
         conf->tags = ngx_array_create(pool, 2, sizeof(ngx_etcd_tag_t));
