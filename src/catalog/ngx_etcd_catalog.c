@@ -245,7 +245,7 @@ ngx_etcd_catalog_load_set(ngx_etcd_catalog_t *catalog, uint64_t until)
 
     catalog->part = NULL;
 
-    if (set->service->diff.broken || set->conf.set->revision == 0) {
+    if (ngx_etcd_service_revision(set->service) == 0) {
         catalog->resume = 0;
     }
 

@@ -112,6 +112,22 @@ ngx_etcd_catalog_report_listed(ngx_etcd_catalog_report_t *report)
     if (!report->full) {
         report->state = NGX_ETCD_MEMBER_SET_SYNCED;
     }
+
+    if (report->listed) {
+        return;
+    }
+
+    report->listed = 1;
+
+    if (report->conf->map->map.n == 0
+        && report->nover == 0
+        && report->nunmatched == 0)
+    {
+        ngx_log_error(NGX_LOG_NOTICE, report->log, 0,
+                      "etcd: upstream \"%V\": prefix \"%V\" has no keys",
+                      &report->conf->service.name,
+                      &report->conf->pattern.literal);
+    }
 }
 
 

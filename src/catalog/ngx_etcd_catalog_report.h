@@ -34,6 +34,7 @@ typedef struct {
     unsigned                     over:1;
     unsigned                     full:1;
     unsigned                     unmatched:1;
+    unsigned                     listed:1;     /* once */
 } ngx_etcd_catalog_report_t;
 
 

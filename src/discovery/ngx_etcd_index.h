@@ -38,7 +38,8 @@ typedef struct {
     ngx_etcd_member_host_t          *hosts;        /* host names of members */
     uint32_t                         reason;       /* of an invalid key: hash of
                                                       the reason */
-    unsigned                         mark:27;      /* of the last selection */
+    unsigned                         mark:24;      /* of the last selection */
+    unsigned                         unused:3;     /* NGX_ETCD_UNUSED_ */
     unsigned                         invalid:1;
     unsigned                         gone:1;
     unsigned                         held:1;       /* gone, and counted in

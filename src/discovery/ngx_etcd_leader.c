@@ -32,6 +32,8 @@ static int64_t ngx_etcd_leader_term(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *key);
 static ngx_int_t ngx_etcd_leader_name(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *term, ngx_str_t *name);
+static void ngx_etcd_leader_without(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_reason_t *reason);
 static void ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term);
 static ngx_str_t *ngx_etcd_leader_reason(ngx_etcd_leader_t *leader,
@@ -438,7 +440,7 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
 
     ngx_etcd_leader_kv(leader, &kv, candidate, term);
 
-    ngx_etcd_member_diff_use(&service->diff, &kv, &members, &reason.text);
+    ngx_etcd_member_diff_use(&service->diff, &kv, &members, &reason);
 }
 
 
@@ -461,6 +463,34 @@ ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
 void
 ngx_etcd_leader_report(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *candidate, ngx_str_t *reason)
+{
+    ngx_etcd_reason_t  said;
+
+    ngx_memzero(&said, sizeof(ngx_etcd_reason_t));
+    said.text = *reason;
+
+    ngx_etcd_leader_without(leader, candidate, &said);
+}
+
+
+void
+ngx_etcd_leader_unused(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_unused_e unused,
+    ngx_str_t *note)
+{
+    ngx_etcd_reason_t  said;
+
+    ngx_memzero(&said, sizeof(ngx_etcd_reason_t));
+    said.unused = unused;
+    said.note = *note;
+
+    ngx_etcd_leader_without(leader, candidate, &said);
+}
+
+
+static void
+ngx_etcd_leader_without(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_reason_t *reason)
 {
     ngx_array_t      none;
     Etcd__KeyValue   kv;

@@ -132,5 +132,10 @@ void ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
 void ngx_etcd_leader_report(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *candidate, ngx_str_t *reason);
 
+/* Counts a candidate that is not used though it is valid; the note says why. */
+void ngx_etcd_leader_unused(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_unused_e unused,
+    ngx_str_t *note);
+
 
 #endif /* _NGX_ETCD_LEADER_H_INCLUDED_ */

@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_decode.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_time_budget.h>
@@ -20,11 +19,9 @@ static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
     ngx_etcd_reason_t *reason, int64_t created, int64_t modified);
 static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
     ngx_array_t *members);
-static void ngx_etcd_member_diff_report(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_str_t *reason,
+static void ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_etcd_reason_t *reason, int64_t revision,
     ngx_uint_t partly);
-static void ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key);
 static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t modified);
 static ngx_int_t ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff,
@@ -101,6 +98,16 @@ ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
 
     diff->index.distrust = distrust;
 
+    diff->report.name = diff->name;
+    diff->report.prefix = diff->prefix;
+    diff->report.zone = diff->zone;
+    diff->report.set = diff->set;
+    diff->report.log = diff->log;
+    diff->report.strict = diff->strict;
+    diff->report.unowned = diff->unowned;
+
+    ngx_etcd_key_report_open(&diff->report);
+
     return NGX_OK;
 }
 
@@ -109,6 +116,7 @@ void
 ngx_etcd_member_diff_close(ngx_etcd_member_diff_t *diff)
 {
     if (diff->indexed) {
+        ngx_etcd_key_report_close(&diff->report);
         ngx_etcd_index_destroy(&diff->index);
         diff->indexed = 0;
         diff->opening = 0;
@@ -223,19 +231,24 @@ ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     kv.create_revision = created;
     kv.mod_revision = modified;
 
-    if (reason->text.len == 0) {
-        ngx_etcd_member_diff_valid(diff, key);
-
-    } else {
-        ngx_etcd_member_diff_report(diff, key, &kv, &reason->text,
-                                    rc != NGX_ERROR);
-    }
+    ngx_etcd_member_diff_reason(diff, key, reason, modified, rc != NGX_ERROR);
 
     if (rc != NGX_ERROR) {
         (void) ngx_etcd_member_diff_members(diff, key, &kv, members);
     }
 
     ngx_reset_pool(diff->scratch);
+}
+
+
+void
+ngx_etcd_member_diff_removed(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
+{
+    ngx_etcd_key_report_unused(&diff->report, key, NULL, 0);
+
+    if (ngx_etcd_index_gone(&diff->index, key) != NGX_OK) {
+        diff->broken = 1;
+    }
 }
 
 
@@ -275,7 +288,7 @@ ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff, ngx_array_t *members)
 
 void
 ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
-    ngx_array_t *members, ngx_str_t *reason)
+    ngx_array_t *members, ngx_etcd_reason_t *reason)
 {
     ngx_str_t        name;
     ngx_etcd_key_t  *key;
@@ -287,12 +300,8 @@ ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
         return;
     }
 
-    if (reason->len != 0) {
-        ngx_etcd_member_diff_report(diff, key, kv, reason, members->nelts != 0);
-
-    } else {
-        ngx_etcd_member_diff_valid(diff, key);
-    }
+    ngx_etcd_member_diff_reason(diff, key, reason, kv->mod_revision,
+                                members->nelts != 0);
 
     (void) ngx_etcd_member_diff_members(diff, key, kv, members);
 }
@@ -327,68 +336,12 @@ ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff, uint64_t until)
 }
 
 
-/*
- * Reports a reason once.  The last valid members of an invalid key stay, unless
- * the source is strict.  A key that never was a member may be somebody's
- * heartbeat: its first reason is logged, and no other one.  The key may hold any
- * bytes: the log line shows them escaped.
- */
-
 static void
-ngx_etcd_member_diff_report(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    Etcd__KeyValue *kv, ngx_str_t *reason, ngx_uint_t partly)
+ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reason_t *reason, int64_t revision, ngx_uint_t partly)
 {
-    uint32_t    hash;
-    ngx_uint_t  member;
-
-    hash = ngx_crc32_long(reason->data, reason->len) ^ (uint32_t) partly;
-    member = (key->regs != NULL || key->hosts != NULL);
-
-    if (key->invalid && key->reason == hash) {
-        return;
-    }
-
-    if (partly) {
-        ngx_log_error(NGX_LOG_WARN, diff->log, 0,
-                      "etcd: upstream \"%V\": key \"%V\" at revision %L is "
-                      "used in part: %V",
-                      diff->name, ngx_etcd_shown(&key->entry.key),
-                      kv->mod_revision, reason);
-
-    } else if (!key->invalid || member || diff->strict) {
-        ngx_log_error(NGX_LOG_ERR, diff->log, 0,
-                      "etcd: upstream \"%V\": key \"%V\" at revision %L is "
-                      "invalid: %V%s",
-                      diff->name, ngx_etcd_shown(&key->entry.key),
-                      kv->mod_revision, reason,
-                      diff->strict ? ", it is not used"
-                      : member ? ", its last valid member stays" : "");
-    }
-
-    key->invalid = 1;
-    key->reason = hash;
-
-    if (ngx_etcd_member_set_invalid(diff->zone, diff->set, &key->entry.key,
-                                    reason, kv->mod_revision, partly)
-        == NGX_AGAIN)
-    {
-        diff->broken = 1;
-    }
-}
-
-
-static void
-ngx_etcd_member_diff_valid(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
-{
-    if (!key->invalid) {
-        return;
-    }
-
-    key->invalid = 0;
-
-    if (ngx_etcd_member_set_invalid(diff->zone, diff->set, &key->entry.key,
-                                    NULL, 0, 0)
-        == NGX_AGAIN)
+    if (ngx_etcd_key_report(&diff->report, key, reason, revision, partly)
+        != NGX_OK)
     {
         diff->broken = 1;
     }
@@ -466,6 +419,7 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
     uint32_t                slot;
     ngx_int_t               rc;
+    ngx_uint_t              n;
     ngx_etcd_entry_data_t   data;
     ngx_etcd_slot_entry_t   known;
 
@@ -511,7 +465,21 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
         }
     }
 
-    return ngx_etcd_member_diff_entry(diff, key, reg, &data, &known, slot);
+    n = diff->index.slots.addresses.n;
+
+    rc = ngx_etcd_member_diff_entry(diff, key, reg, &data, &known, slot);
+
+    /* the newest one of an address hides the others */
+
+    if (rc == NGX_OK
+        && reg == NULL
+        && key != NULL
+        && n == diff->index.slots.addresses.n)
+    {
+        ngx_etcd_key_report_hidden(&diff->report, key, member);
+    }
+
+    return rc;
 }
 
 
@@ -736,7 +704,9 @@ ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 static void
 ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
 {
-    ngx_etcd_member_diff_valid(diff, key);
+    if (ngx_etcd_key_report_gone(&diff->report, key) != NGX_OK) {
+        diff->broken = 1;
+    }
 
     while (key->regs != NULL) {
         if (ngx_etcd_member_diff_drop(diff, key, key->regs, diff->revision)

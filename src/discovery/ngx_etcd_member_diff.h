@@ -19,6 +19,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_guard.h>
 #include <ngx_etcd_index.h>
+#include <ngx_etcd_key_report.h>
 
 
 typedef struct ngx_etcd_member_diff_s  ngx_etcd_member_diff_t;
@@ -55,6 +56,7 @@ struct ngx_etcd_member_diff_s {
     ngx_etcd_resolver_t         *resolver;      /* NULL: no host names */
 
     ngx_etcd_index_t             index;
+    ngx_etcd_key_report_t        report;
     ngx_etcd_repair_t            repair;        /* of the set, while opening */
     ngx_etcd_key_t              *adopt;         /* the next one whose host names
                                                    are adopted; NULL: the first
@@ -70,7 +72,7 @@ struct ngx_etcd_member_diff_s {
     ngx_uint_t                   changed;       /* by the published ones */
     uint64_t                     revision;      /* 0: not known */
 
-    unsigned                     mark:27;       /* of the last selection */
+    unsigned                     mark:24;       /* of the last selection */
     ngx_uint_t                   skipped;       /* members without room */
     unsigned                     indexed:1;
     unsigned                     opening:1;     /* only a part is indexed */
@@ -116,6 +118,10 @@ void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 void ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified);
 
+/* The mirror has removed a key of the index. */
+void ngx_etcd_member_diff_removed(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key);
+
 /*
  * Finds or adds one of the index's own keys, and marks it as selected and not
  * gone.  NULL: no memory.
@@ -138,7 +144,7 @@ ngx_int_t ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff,
  * was skipped.  Other members of the key leave.
  */
 void ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
-    ngx_array_t *members, ngx_str_t *reason);
+    ngx_array_t *members, ngx_etcd_reason_t *reason);
 
 /*
  * Registers the members of a key in place of its former members; kv has the

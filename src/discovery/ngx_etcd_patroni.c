@@ -202,9 +202,14 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
         return;
     }
 
-    if (says.untagged != NULL
-        || (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER
-            && says.role != NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER))
+    if (says.untagged != NULL) {
+        ngx_etcd_leader_unused(leader, member, NGX_ETCD_UNUSED_TAG,
+                               &says.untagged->text);
+        return;
+    }
+
+    if (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER
+        && says.role != NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER)
     {
         return;
     }

@@ -106,10 +106,13 @@ ngx_etcd_patroni_replicas_consider(ngx_etcd_patroni_hosts_t *hosts,
         return;
     }
 
-    if (says.untagged != NULL
-        || !says.running
-        || says.role == NGX_ETCD_PATRONI_ROLE_DOWN)
-    {
+    if (says.untagged != NULL) {
+        ngx_etcd_leader_unused(leader, candidate, NGX_ETCD_UNUSED_TAG,
+                               &says.untagged->text);
+        return;
+    }
+
+    if (!says.running || says.role == NGX_ETCD_PATRONI_ROLE_DOWN) {
         return;
     }
 

@@ -15,11 +15,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-/* bytes of a zone for one member, with a key of usual length */
-
-#define NGX_ETCD_SERVICE_MEMBER  512
-
-
 static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
 static void ngx_etcd_service_guard(ngx_etcd_service_t *service);
 static void ngx_etcd_service_resolved(void *data);
@@ -51,7 +46,6 @@ static void ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time);
 static void ngx_etcd_service_publish_handler(ngx_event_t *ev);
 static void ngx_etcd_service_commit(ngx_etcd_service_t *service,
     ngx_etcd_commit_t *commit);
-static void ngx_etcd_service_full(ngx_etcd_service_t *service);
 static void ngx_etcd_service_published(ngx_etcd_service_t *service,
     ngx_uint_t changed);
 static void ngx_etcd_service_retry(ngx_event_t *ev);
@@ -229,11 +223,18 @@ ngx_etcd_service_load(ngx_etcd_service_t *service, uint64_t until)
 
     mirror = &service->mirror;
 
-    mirror->watch.revision = (service->diff.broken
-                              || !service->source->indexed)
-                             ? 0 : service->diff.set->revision;
+    mirror->watch.revision = service->source->indexed
+                             ? ngx_etcd_service_revision(service) : 0;
 
     return ngx_etcd_mirror_start(mirror, service->owner->stream);
+}
+
+
+int64_t
+ngx_etcd_service_revision(ngx_etcd_service_t *service)
+{
+    return (service->diff.broken || service->relist)
+           ? 0 : service->diff.set->revision;
 }
 
 
@@ -258,6 +259,9 @@ ngx_etcd_service_diff(ngx_etcd_service_t *service)
     diff->set = conf->set;
     diff->mirror = service->source->indexed ? &service->mirror : NULL;
     diff->log = service->log;
+
+    diff->report.leader = conf->leader;
+    diff->report.once = conf->catalog ? &service->owner->reported : NULL;
 
     diff->resolved = ngx_etcd_service_resolved;
     diff->data = service;
@@ -412,6 +416,8 @@ ngx_etcd_service_index(ngx_etcd_service_t *service, uint64_t until)
         {
             return NGX_ERROR;
         }
+
+        service->relist |= adopt.relist;
     }
 
     return ngx_etcd_member_diff_open(&service->diff, adopt.distrust, until);
@@ -449,8 +455,15 @@ ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
     ngx_etcd_service_t  *service = mirror->data;
 
-    return service->source->wants(service->conf, key)
-           || ngx_etcd_guard_is_release(&service->guard, key);
+    if (service->source->wants(service->conf, key)
+        || ngx_etcd_guard_is_release(&service->guard, key))
+    {
+        return 1;
+    }
+
+    ngx_etcd_key_report_ignored(&service->diff.report, key);
+
+    return 0;
 }
 
 
@@ -686,29 +699,6 @@ ngx_etcd_service_commit(ngx_etcd_service_t *service, ngx_etcd_commit_t *commit)
 
 
 static void
-ngx_etcd_service_full(ngx_etcd_service_t *service)
-{
-    size_t                   size, more;
-    ngx_slab_pool_t         *shpool;
-    ngx_etcd_member_diff_t  *diff;
-
-    diff = &service->diff;
-    shpool = diff->zone->shpool;
-
-    size = shpool->end - (u_char *) shpool;
-    more = size + diff->skipped * NGX_ETCD_SERVICE_MEMBER;
-
-    ngx_log_error(NGX_LOG_ERR, service->log, 0,
-                  "etcd: upstream \"%V\": no room for %ui members of prefix "
-                  "\"%V\" beside the %ui present: the zone of %uz bytes is "
-                  "full, set \"zone\" in \"etcd\" to %uzm or more",
-                  &service->conf->name, diff->skipped,
-                  &service->conf->prefix, diff->set->nmembers, size,
-                  (more + 1024 * 1024 - 1) / (1024 * 1024));
-}
-
-
-static void
 ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 {
     ngx_etcd_member_diff_t  *diff;
@@ -723,7 +713,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
     if (diff->skipped) {
         if (!service->full) {
             service->full = 1;
-            ngx_etcd_service_full(service);
+            ngx_etcd_key_report_full(&diff->report, diff->skipped);
         }
 
         if (!service->retry.timer_set) {
@@ -732,6 +722,13 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 
     } else if (diff->revision != 0) {
         service->full = 0;
+    }
+
+    if (ngx_etcd_key_report_published(&diff->report, &diff->index,
+                                      &service->mirror)
+        == NGX_BUSY)
+    {
+        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
     }
 
     ngx_etcd_attendant_published(&service->conf->attendants,

@@ -172,6 +172,8 @@ typedef struct {
      */
     ngx_msec_t                   idle;
     time_t                       told_at;       /* of the guards of a catalog */
+    uint64_t                     reported;      /* of the key reports of a
+                                                   catalog */
     void                       (*dormant)(ngx_etcd_service_t *service);
 
     /* another process owns the zone */
@@ -206,6 +208,9 @@ struct ngx_etcd_service_s {
     unsigned                     full:1;        /* was logged */
     unsigned                     busy:1;        /* the mutex was held */
     unsigned                     loading:1;     /* the set is not read yet */
+    unsigned                     relist:1;      /* the set does not know all
+                                                   keys: its watch begins with a
+                                                   list */
 };
 
 
@@ -238,6 +243,12 @@ ngx_etcd_service_t *ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
  * again; or NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_service_load(ngx_etcd_service_t *service, uint64_t until);
+
+/*
+ * The revision from which the watch of a set that was read goes on; 0: the
+ * watch begins with a list.
+ */
+int64_t ngx_etcd_service_revision(ngx_etcd_service_t *service);
 
 /* The batch has changed: it is published soon. */
 void ngx_etcd_service_post(ngx_etcd_service_t *service);

@@ -337,6 +337,8 @@ ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
     ngx_etcd_newest_insert(&address->newest, &reg->node);
     reg->address = address;
 
+    slots->nregs++;
+
     return NGX_OK;
 }
 
@@ -401,6 +403,7 @@ ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
     ngx_etcd_slot_address_t  *address;
 
     address = reg->address;
+    slots->nregs--;
 
     if (address->selected == reg) {
         address->selected = NULL;

@@ -61,6 +61,7 @@ typedef struct {
     ngx_etcd_member_set_t           *set;
     ngx_log_t                       *log;
     ngx_etcd_hash_table_t            addresses;
+    ngx_uint_t                       nregs;     /* of all addresses */
     ngx_etcd_reg_t                 **selected;  /* list whose registrations
                                                    the addresses point to */
     uint32_t                         serial;    /* last serial given */

@@ -89,11 +89,7 @@ static void
 ngx_etcd_source_removed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
-    if (ngx_etcd_mirror_known(entry)
-        && service->diff.indexed
-        && ngx_etcd_index_gone(&service->diff.index, (ngx_etcd_key_t *) entry)
-           != NGX_OK)
-    {
-        service->diff.broken = 1;
+    if (ngx_etcd_mirror_known(entry) && service->diff.indexed) {
+        ngx_etcd_member_diff_removed(&service->diff, (ngx_etcd_key_t *) entry);
     }
 }

@@ -234,7 +234,8 @@ ngx_etcd_member_set_inherit_adopt(ngx_etcd_zone_t *zone,
     }
 
     set->mandatory = adopt->mandatory;
-    adopt->distrust = set->dirty;
+    adopt->relist = ngx_etcd_unused_any(set);
+    adopt->distrust = (set->dirty || adopt->relist);
 
     if (set->params != adopt->params) {
         set->revision = 0;

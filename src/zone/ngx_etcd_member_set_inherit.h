@@ -44,8 +44,12 @@ typedef struct {
     ngx_uint_t                       distrust;     /* result: every value is to
                                                       be read again, since the
                                                       set may have a part of a
-                                                      revision, or has other
-                                                      params */
+                                                      revision, has other
+                                                      params, or does not have
+                                                      all keys */
+    ngx_uint_t                       relist;       /* result: keys are not used,
+                                                      which the set does not
+                                                      have */
 } ngx_etcd_member_set_adopt_t;
 
 
