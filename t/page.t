@@ -235,6 +235,16 @@ is($browser->execute('return document.scripts.length'), 2,
 $etcd->del("/services/api/$evil");
 reads('#members td.main', $one->address . '|127.0.0.2:80', 'a member goes');
 
+my $two = '{"address":"127.0.0.2:80","weight":7,"backup":true';
+
+$etcd->put('/services/api/2', "$two,\"wieght\":1}");
+reads('#invalid td:nth-child(3)', '/services/api/bad|/services/api/2',
+      'an unknown field');
+like(text('#invalid td:nth-child(4)'), qr/"wieght" is unknown \(field: 1 in /,
+     'is named');
+$etcd->put('/services/api/2', "$two}");
+reads('#invalid td:nth-child(3)', '/services/api/bad', 'and mended');
+
 # the keyboard
 
 $browser->press('/');
