@@ -79,12 +79,13 @@ my %registered = (
 );
 
 my $revision = $etcd->txn(map { [put => @$_] } values %registered);
+my $leased = $etcd->put(@{ $registered{greet} }, lease => $etcd->grant(600));
 
 for my $name (sort keys %registered) {
     my $upstream = Upstream->new($nginx, $name);
     my $wanted = $name eq 'helloworld_canary' ? 'canary' : 'one';
 
-    $upstream->sees($revision);
+    $upstream->sees($name eq 'greet' ? $leased : $revision);
     is($nginx->get("/to/$name")->{body}, $wanted, "$name: it answers");
     $upstream->reports({}, "$name: nothing is invalid");
 }

@@ -661,6 +661,7 @@ ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
 
     kv.create_revision = created;
     kv.mod_revision = modified;
+    kv.lease = json_integer_value(json_object_get(json, "lease"));
 
     key = ngx_etcd_member_diff_key(diff, name);
 

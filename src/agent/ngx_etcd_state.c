@@ -247,12 +247,13 @@ ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
 
     (void) ngx_sprintf(slow_start, "%uDms%Z", attr->slow_start);
 
-    json = json_pack("{s:o, s:I, s:I, s:b, s:o,"
+    json = json_pack("{s:o, s:I, s:I, s:I, s:b, s:o,"
                      " s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:b, s:b, s:b}",
                      "key",
                      ngx_etcd_state_bytes(copy->key.data, copy->key.len),
                      "create_revision", (json_int_t) copy->create_revision,
                      "mod_revision", (json_int_t) copy->mod_revision,
+                     "lease", (json_int_t) copy->lease,
                      "gone", (int) (copy->gone != 0),
                      "address",
                      ngx_etcd_state_bytes(record.name.data, record.name.len),

@@ -78,7 +78,7 @@ static ngx_int_t ngx_etcd_leader_conf_confirm(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_failsafe(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
-static ngx_int_t ngx_etcd_leader_conf_tag(ngx_conf_t *cf,
+static ngx_int_t ngx_etcd_leader_conf_parameter(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_url(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
@@ -161,6 +161,9 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
     { ngx_string("fail_timeout="), NGX_ETCD_FOR_ALL,
       NULL, ngx_etcd_leader_conf_member },
 
+    { ngx_string("lease="), NGX_ETCD_FOR_ALL,
+      NULL, ngx_etcd_leader_conf_parameter },
+
     { ngx_string("value_format="), NGX_ETCD_FOR_VALUES, NULL, NULL },
 
     { ngx_string("members="), NGX_ETCD_FOR_VALUES,
@@ -185,7 +188,7 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
       ngx_etcd_leader_switch, ngx_etcd_leader_conf_failsafe },
 
     { ngx_string("tag="), NGX_ETCD_FOR_PATRONI|NGX_ETCD_REPEAT,
-      NULL, ngx_etcd_leader_conf_tag },
+      NULL, ngx_etcd_leader_conf_parameter },
 
     { ngx_string("url="), NGX_ETCD_FOR_PATRONI,
       ngx_etcd_leader_urls, ngx_etcd_leader_conf_url },
@@ -422,7 +425,7 @@ ngx_etcd_leader_conf_set(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     text = *value;
 
     if (param->set != ngx_etcd_leader_conf_member
-        && param->set != ngx_etcd_leader_conf_tag)
+        && param->set != ngx_etcd_leader_conf_parameter)
     {
         text.data += param->name.len;
         text.len -= param->name.len;
@@ -569,7 +572,7 @@ ngx_etcd_leader_conf_failsafe(ngx_conf_t *cf,
 
 
 static ngx_int_t
-ngx_etcd_leader_conf_tag(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+ngx_etcd_leader_conf_parameter(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
     ngx_str_t *value, ngx_int_t choice)
 {
     char  *err;

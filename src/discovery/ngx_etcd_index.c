@@ -159,6 +159,7 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     }
 
     key->entry.create_revision = entry->create_revision;
+    key->entry.lease = entry->lease;
 
     reg->gone = entry->gone;
 

@@ -32,8 +32,8 @@ typedef struct {
                                                       queue, mod_revision: of
                                                       the last value read; 0:
                                                       read the value; and
-                                                      create_revision: of its
-                                                      members */
+                                                      create_revision and lease:
+                                                      of its members */
     ngx_etcd_reg_t                  *regs;
     ngx_etcd_member_host_t          *hosts;        /* host names of members */
     uint32_t                         reason;       /* of an invalid key: hash of

@@ -511,6 +511,7 @@ ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
     kv->key = ngx_etcd_bytes(&candidate->key);
     kv->create_revision = ngx_etcd_leader_term(leader, term);
     kv->mod_revision = ngx_max(candidate->mod_revision, term->mod_revision);
+    kv->lease = term->lease ? candidate->lease : 0;
 }
 
 

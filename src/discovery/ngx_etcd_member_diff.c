@@ -16,14 +16,14 @@ static ngx_int_t ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff,
     ngx_uint_t distrust);
 static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members,
-    ngx_etcd_reason_t *reason, int64_t created, int64_t modified);
+    ngx_etcd_reason_t *reason, Etcd__KeyValue *kv);
 static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
     ngx_array_t *members);
 static void ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reason_t *reason, int64_t revision,
     ngx_uint_t partly);
 static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t modified);
+    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data);
 static ngx_int_t ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data,
     ngx_etcd_slot_entry_t *known, uint32_t slot);
@@ -177,7 +177,7 @@ ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff)
 
 void
 ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_str_t *value, int64_t created, int64_t modified)
+    ngx_str_t *value, Etcd__KeyValue *kv)
 {
     ngx_int_t          rc;
     ngx_array_t        members;
@@ -191,14 +191,13 @@ ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     rc = ngx_etcd_decode(diff->member, &key->entry.key, value, diff->scratch,
                          &members, &reason);
 
-    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, created,
-                              modified);
+    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, kv);
 }
 
 
 void
 ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified)
+    ngx_etcd_key_t *key, json_t *object, Etcd__KeyValue *kv)
 {
     ngx_int_t          rc;
     ngx_array_t        members;
@@ -212,8 +211,7 @@ ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
     rc = ngx_etcd_decode_given(diff->member, &key->entry.key, object,
                                diff->scratch, &members, &reason);
 
-    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, created,
-                              modified);
+    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, kv);
 }
 
 
@@ -222,19 +220,17 @@ ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
 static void
 ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_int_t rc, ngx_array_t *members, ngx_etcd_reason_t *reason,
-    int64_t created, int64_t modified)
+    Etcd__KeyValue *kv)
 {
-    Etcd__KeyValue  kv;
+    if (ngx_etcd_decode_unleased(diff->member, kv->lease, members, reason)) {
+        rc = NGX_DECLINED;
+    }
 
-    etcd__key_value__init(&kv);
-
-    kv.create_revision = created;
-    kv.mod_revision = modified;
-
-    ngx_etcd_member_diff_reason(diff, key, reason, modified, rc != NGX_ERROR);
+    ngx_etcd_member_diff_reason(diff, key, reason, kv->mod_revision,
+                                rc != NGX_ERROR);
 
     if (rc != NGX_ERROR) {
-        (void) ngx_etcd_member_diff_members(diff, key, &kv, members);
+        (void) ngx_etcd_member_diff_members(diff, key, kv, members);
     }
 
     ngx_reset_pool(diff->scratch);
@@ -299,6 +295,8 @@ ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
     if (key == NULL) {
         return;
     }
+
+    (void) ngx_etcd_decode_unleased(diff->member, kv->lease, members, reason);
 
     ngx_etcd_member_diff_reason(diff, key, reason, kv->mod_revision,
                                 members->nelts != 0);
@@ -432,8 +430,10 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
         data.key = key->entry.key;
         data.create_revision = kv->create_revision;
         data.mod_revision = kv->mod_revision;
+        data.lease = kv->lease;
 
         key->entry.create_revision = kv->create_revision;
+        key->entry.lease = kv->lease;
     }
 
     known.serial = 0;
@@ -453,7 +453,7 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
                 return NGX_OK;
             }
 
-            return ngx_etcd_member_diff_touch(diff, key, reg, known.revision);
+            return ngx_etcd_member_diff_touch(diff, key, reg, &data);
         }
 
     } else {
@@ -531,21 +531,23 @@ ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 }
 
 
-/* Updates the revision of an unchanged member. */
+/* Updates the revision and the lease of an unchanged member. */
 
 static ngx_int_t
 ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg, uint64_t modified)
+    ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data)
 {
     ngx_etcd_op_t  *op;
 
     op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_TOUCH, reg->slot, reg->entry,
-                                 modified);
+                                 data->mod_revision);
     if (op == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_etcd_index_renew(&diff->index, key, reg, modified);
+    op->lease = data->lease;
+
+    ngx_etcd_index_renew(&diff->index, key, reg, data->mod_revision);
     ngx_etcd_member_diff_shown(diff, op, reg);
 
     return NGX_OK;

@@ -112,11 +112,14 @@ void ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff);
  * if index and set may differ afterwards: no memory, or the mutex was held.
  */
 
-/* Decodes the value of a key, or an object, and registers its members. */
+/*
+ * Decodes the value of a key, or an object, and registers its members; kv has
+ * the revisions and the lease.
+ */
 void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_str_t *value, int64_t created, int64_t modified);
+    ngx_str_t *value, Etcd__KeyValue *kv);
 void ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, json_t *object, int64_t created, int64_t modified);
+    ngx_etcd_key_t *key, json_t *object, Etcd__KeyValue *kv);
 
 /* The mirror has removed a key of the index. */
 void ngx_etcd_member_diff_removed(ngx_etcd_member_diff_t *diff,
@@ -139,7 +142,7 @@ ngx_int_t ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff,
     uint64_t until);
 
 /*
- * Registers the members of a selected key, with the revisions in kv, and
+ * Registers the members of a selected key, with what kv has besides, and
  * reports once the reason why the key has none, or, unless it is empty, what
  * was skipped.  Other members of the key leave.
  */
@@ -148,7 +151,7 @@ void ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
 
 /*
  * Registers the members of a key in place of its former members; kv has the
- * revisions.  NGX_OK: the batch is complete.
+ * revisions and the lease.  NGX_OK: the batch is complete.
  */
 ngx_int_t ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);

@@ -448,6 +448,7 @@ ngx_etcd_member_resolve_members(ngx_etcd_member_diff_t *diff,
     etcd__key_value__init(kv);
 
     kv->create_revision = key->entry.create_revision;
+    kv->lease = key->entry.lease;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
         kv->mod_revision = ngx_max(kv->mod_revision,

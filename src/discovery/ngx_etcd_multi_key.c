@@ -358,9 +358,9 @@ ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
     ngx_etcd_multi_key_t *group)
 {
     json_t                     *value;
-    int64_t                     created;
     ngx_queue_t                *q;
     ngx_etcd_key_t             *key;
+    Etcd__KeyValue              kv;
     ngx_etcd_multi_key_part_t  *part;
     ngx_etcd_mirror_entry_t    *entry, *bad;
 
@@ -374,7 +374,9 @@ ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
         return;
     }
 
-    created = 0;
+    etcd__key_value__init(&kv);
+
+    kv.mod_revision = group->revision;
     bad = NULL;
 
     for (q = ngx_queue_head(&group->parts);
@@ -384,8 +386,18 @@ ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
         part = ngx_queue_data(q, ngx_etcd_multi_key_part_t, queue);
         entry = &part->entry;
 
-        if (created == 0 || created > entry->create_revision) {
-            created = entry->create_revision;
+        if (kv.create_revision == 0) {
+            kv.create_revision = entry->create_revision;
+            kv.lease = entry->lease;
+        }
+
+        kv.create_revision = ngx_min(kv.create_revision,
+                                     entry->create_revision);
+
+        /* a member that loses one of its keys is none */
+
+        if (entry->lease == 0) {
+            kv.lease = 0;
         }
 
         if (entry->value.len > NGX_ETCD_DECODE_MAX_VALUE) {
@@ -403,12 +415,10 @@ ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
 
         /* refused as any value of this length is */
 
-        ngx_etcd_member_diff_put(&service->diff, key, &bad->value, created,
-                                 group->revision);
+        ngx_etcd_member_diff_put(&service->diff, key, &bad->value, &kv);
 
     } else {
-        ngx_etcd_member_diff_put_object(&service->diff, key, value, created,
-                                        group->revision);
+        ngx_etcd_member_diff_put_object(&service->diff, key, value, &kv);
     }
 
     json_decref(value);

@@ -69,6 +69,7 @@ ngx_etcd_source_changed(ngx_etcd_service_t *service,
     ngx_etcd_mirror_entry_t *entry)
 {
     ngx_etcd_key_t  *key;
+    Etcd__KeyValue   kv;
 
     if (service->diff.broken) {
         return;
@@ -78,8 +79,13 @@ ngx_etcd_source_changed(ngx_etcd_service_t *service,
 
     ngx_etcd_index_present(&service->diff.index, key);
 
-    ngx_etcd_member_diff_put(&service->diff, key, &entry->value,
-                             entry->create_revision, entry->mod_revision);
+    etcd__key_value__init(&kv);
+
+    kv.create_revision = entry->create_revision;
+    kv.mod_revision = entry->mod_revision;
+    kv.lease = entry->lease;
+
+    ngx_etcd_member_diff_put(&service->diff, key, &entry->value, &kv);
 }
 
 

@@ -40,6 +40,8 @@ static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
 
 static ngx_str_t  ngx_etcd_no_member =
     ngx_string("is not a member in this format");
+static ngx_str_t  ngx_etcd_no_lease =
+    ngx_string("has no lease, and \"lease=required\" is set");
 
 
 ngx_int_t
@@ -213,6 +215,24 @@ ngx_etcd_decode_unused(ngx_etcd_decode_t *d, ngx_etcd_unused_e unused,
         d->unused = unused;
         d->note = *text;
     }
+}
+
+
+ngx_uint_t
+ngx_etcd_decode_unleased(ngx_etcd_member_conf_t *conf, int64_t lease,
+    ngx_array_t *members, ngx_etcd_reason_t *reason)
+{
+    if (!conf->lease || lease != 0) {
+        return 0;
+    }
+
+    members->nelts = 0;
+
+    ngx_memzero(reason, sizeof(ngx_etcd_reason_t));
+    reason->unused = NGX_ETCD_UNUSED_LEASE;
+    reason->note = ngx_etcd_no_lease;
+
+    return 1;
 }
 
 

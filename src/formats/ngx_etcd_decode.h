@@ -133,6 +133,14 @@ ngx_int_t ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_etcd_reason_t *reason);
 
 /*
+ * Returns 1 if a key with that lease, 0 for none, is no member, since the
+ * configuration requires a lease: its members are removed, and the reason says
+ * so.
+ */
+ngx_uint_t ngx_etcd_decode_unleased(ngx_etcd_member_conf_t *conf,
+    int64_t lease, ngx_array_t *members, ngx_etcd_reason_t *reason);
+
+/*
  * For decoders.
  */
 

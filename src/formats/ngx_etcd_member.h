@@ -95,6 +95,7 @@ typedef enum {
     NGX_ETCD_UNUSED_FIELD,                         /* a field is unknown */
     NGX_ETCD_UNUSED_TAG,                           /* "tag=" */
     NGX_ETCD_UNUSED_SCHEME,                        /* "scheme=" */
+    NGX_ETCD_UNUSED_LEASE,                         /* "lease=required" */
     NGX_ETCD_UNUSED_OTHER                          /* not a member */
 } ngx_etcd_unused_e;
 
@@ -134,6 +135,8 @@ typedef struct {
     ngx_etcd_tag_t                  prefer;        /* the tag of members that
                                                       are preferred; an empty
                                                       key: none */
+    ngx_uint_t                      lease;         /* a key without a lease is
+                                                      no member */
     uint32_t                        hash;          /* of the parameters */
     ngx_array_t                    *allow;         /* ngx_cidr_t, or NULL:
                                                       all */

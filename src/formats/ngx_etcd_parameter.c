@@ -30,6 +30,8 @@ static ngx_int_t ngx_etcd_parameter_scheme(ngx_etcd_member_conf_t *conf,
     ngx_str_t *value, char **err);
 static ngx_int_t ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf,
     ngx_str_t *value, ngx_pool_t *pool, char **err);
+static ngx_int_t ngx_etcd_parameter_lease(ngx_etcd_member_conf_t *conf,
+    ngx_str_t *value, char **err);
 static ngx_int_t ngx_etcd_parameter_port(ngx_etcd_member_conf_t *conf,
     ngx_str_t *value, char **err);
 static ngx_int_t ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf,
@@ -71,6 +73,9 @@ ngx_etcd_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
 
     } else if (ngx_etcd_str_is(&name, "tag")) {
         rc = ngx_etcd_parameter_tag(conf, &value, pool, err);
+
+    } else if (ngx_etcd_str_is(&name, "lease")) {
+        rc = ngx_etcd_parameter_lease(conf, &value, err);
 
     } else if (ngx_etcd_str_is(&name, "port")
                && (value.len == 0 || value.data[0] != '/'))
@@ -161,6 +166,21 @@ ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     }
 
     *tag = parsed;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_parameter_lease(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
+    char **err)
+{
+    conf->lease = ngx_etcd_str_is(value, "required");
+
+    if (!conf->lease && !ngx_etcd_str_is(value, "any")) {
+        *err = "it is neither \"required\" nor \"any\"";
+        return NGX_ERROR;
+    }
 
     return NGX_OK;
 }

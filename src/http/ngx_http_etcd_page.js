@@ -144,6 +144,7 @@ const tables = {
         ...numbers(['weight', 'Weight'], ['conns', 'Conns'],
                    ['fails', 'Fails'], ['requests', 'Requests']),
         timed('rate', 'Req/s', rate),
+        coded('lease', 'Lease'),
     ], 'address'),
 
     elections: new Table('elections', 'None.', [

@@ -200,6 +200,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_member_fields[] = {
             "Whether checks let requests go to the member.")),
     ngx_etcd_status_field("requests", NUMBER, member, view.requests),
     ngx_etcd_status_field("mod_revision", NUMBER, member, view.mod_revision),
+    ngx_etcd_status_field("lease", OPTIONAL, member, lease),
     ngx_etcd_status_end
 };
 

@@ -480,6 +480,10 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     ngx_str_null(&member->host);
     ngx_str_null(&member->reason);
 
+    member->lease.data = view->lease ? member->lease_text : NULL;
+    member->lease.len = ngx_sprintf(member->lease_text, "%xL", view->lease)
+                        - member->lease_text;
+
     if (record.host.len != 0) {
         member->host.data = member->host_text;
         member->host.len = ngx_sprintf(member->host_text, "%V:%ui",

@@ -202,6 +202,7 @@ typedef struct {
     ngx_str_t                  reason;        /* why addresses of the host are
                                                  not used; no data: none */
     ngx_str_t                  state;
+    ngx_str_t                  lease;         /* hexadecimal; no data: none */
     int64_t                    weight;
     int64_t                    near;
     int64_t                    ejected;       /* s, the rest */
@@ -222,6 +223,7 @@ typedef struct {
     u_char                     host_text[NGX_ETCD_MEMBER_MAX_HOST
                                          + sizeof(":65535")];
     u_char                     reason_text[128];
+    u_char                     lease_text[2 * sizeof(int64_t)];
     u_char                     check_text[NGX_ETCD_CHECK_RESULT_TEXT];
 } ngx_etcd_status_member_t;
 

@@ -13,6 +13,7 @@ ngx_str_t  ngx_etcd_status_unused_kinds[] = {
     ngx_string("field"),
     ngx_string("tag"),
     ngx_string("scheme"),
+    ngx_string("lease"),
     ngx_string("other"),
     ngx_string("hidden"),
     ngx_null_string

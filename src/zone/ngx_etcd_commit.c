@@ -213,6 +213,7 @@ ngx_etcd_commit_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     case NGX_ETCD_OP_TOUCH:
         op->old->mod_revision = op->revision;
+        op->old->lease = op->lease;
         op->old->serial = op->serial;
         op->old->gone = 0;
         break;

@@ -18,8 +18,8 @@
 
 typedef enum {
     NGX_ETCD_OP_PUT = 0,             /* put entry into slot; replaces old */
-    NGX_ETCD_OP_TOUCH,               /* update mod_revision and serial of
-                                        old */
+    NGX_ETCD_OP_TOUCH,               /* update mod_revision, lease and serial
+                                        of old */
     NGX_ETCD_OP_KEEP,                /* mark old as kept; old stays */
     NGX_ETCD_OP_HOLD,                /* mark old as held, with revision 0 and
                                         a serial */
@@ -42,6 +42,7 @@ typedef struct {
     ngx_etcd_entry_t                *old;          /* or NULL */
     ngx_etcd_entry_t                *shown;        /* NULL: the slot is free */
     uint64_t                         revision;
+    int64_t                          lease;        /* if TOUCH */
 } ngx_etcd_op_t;
 
 

@@ -41,6 +41,7 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     entry->create_revision = data->create_revision;
     entry->mod_revision = data->mod_revision;
+    entry->lease = data->lease;
     entry->key_len = (uint32_t) data->key.len;
     entry->len = (uint16_t) data->len;
     entry->gone = data->gone;

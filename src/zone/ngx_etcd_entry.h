@@ -58,6 +58,7 @@ typedef struct {
     size_t                           len;          /* at most 65535 */
     uint64_t                         create_revision;
     uint64_t                         mod_revision;
+    int64_t                          lease;
     uint16_t                         gone;
 } ngx_etcd_entry_data_t;
 

@@ -23,7 +23,7 @@
 #define NGX_ETCD_MEMBER_SET_MAX_INVALID 256     /* invalid keys kept */
 #define NGX_ETCD_MEMBER_SET_MAX_KEY  32768   /* bytes of an invalid key that
                                                 are kept */
-#define NGX_ETCD_MEMBER_SET_UNUSED   6       /* kinds of unused keys */
+#define NGX_ETCD_MEMBER_SET_UNUSED   7       /* kinds of unused keys */
 #define NGX_ETCD_MEMBER_SET_TOLD     8       /* reasons logged once */
 #define NGX_ETCD_MEMBER_SET_ARRIVALS 8       /* commits with a known time */
 
@@ -52,7 +52,8 @@ typedef struct ngx_etcd_invalid_s    ngx_etcd_invalid_t;
 /*
  * The registration of one member by one key.  The bytes are the key and the
  * payload; the zone does not interpret the payload.  Constant once published,
- * except for mod_revision, serial, gone and the links (ngx_etcd_entry.h).
+ * except for mod_revision, lease, serial, gone and the links
+ * (ngx_etcd_entry.h).
  */
 
 struct ngx_etcd_entry_s {
@@ -60,6 +61,7 @@ struct ngx_etcd_entry_s {
     ngx_etcd_entry_t                *prev;
     uint64_t                         create_revision;
     uint64_t                         mod_revision;
+    int64_t                          lease;        /* of the key; 0: none */
     uint32_t                         key_len;      /* 0: a static server */
     uint32_t                         serial;       /* order within a
                                                       revision */

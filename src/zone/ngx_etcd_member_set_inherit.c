@@ -179,6 +179,7 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
         copy.len = entry->len;
         copy.create_revision = entry->create_revision;
         copy.mod_revision = entry->mod_revision;
+        copy.lease = entry->lease;
         copy.gone = entry->gone;
 
         op.entry = ngx_etcd_entry_create(heir->zone, set, &copy, 1, &rc);

@@ -206,6 +206,7 @@ ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot, ngx_etcd_entry_t *entry)
 
     copy->create_revision = entry->create_revision;
     copy->mod_revision = entry->mod_revision;
+    copy->lease = entry->lease;
     copy->gone = entry->gone;
     copy->key.data = p;
     copy->key.len = entry->key_len;

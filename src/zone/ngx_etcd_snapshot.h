@@ -29,6 +29,7 @@ struct ngx_etcd_copy_s {
     ngx_etcd_copy_t          *next;
     uint64_t                  create_revision;
     uint64_t                  mod_revision;
+    int64_t                   lease;
     ngx_str_t                 key;
     u_char                   *payload;
     ngx_uint_t                gone;        /* NGX_ETCD_ENTRY_ */

@@ -139,6 +139,7 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
     member->key.len = entry->key_len;
     member->payload = *p + entry->key_len;
     member->mod_revision = entry->mod_revision;
+    member->lease = entry->lease;
     member->requests = slot->requests;
     member->conns = ngx_etcd_counter_get(&slot->conns, slot->uid);
     member->fails = ngx_etcd_counter_get(&slot->fails, slot->uid);

@@ -34,6 +34,7 @@ typedef struct {
                                                data: none */
     u_char                    *payload;
     uint64_t                   mod_revision;
+    int64_t                    lease;       /* 0: none */
     uint64_t                   requests;
     uint64_t                   conns;
     uint64_t                   fails;

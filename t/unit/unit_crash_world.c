@@ -91,6 +91,7 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     data.len = payload->len;
     data.create_revision = created;
     data.mod_revision = revision;
+    data.lease = 0;
     data.gone = 0;
 
     entry = ngx_etcd_entry_create(zone, set, &data, 0, &rc);
