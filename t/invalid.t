@@ -98,7 +98,6 @@ my @values = (
     ['two objects', json('"a":1') . '{}', 'value is broken JSON at line 1'],
     ['duplicate', json('"down":0,"down":1'), 'value is broken JSON at line 1'],
     ['wrong type', '{"address":[]}', 'address [] is not a string'],
-    ['weight 1e999', json('"weight":1e999'), 'value is broken JSON at line 1'],
     ['port 0', '127.0.0.1:0', 'address "127.0.0.1:0" ' . NO_PORT],
     ['port 65536', '127.0.0.1:65536', 'address "127.0.0.1:65536" ' . NO_PORT],
     ['1.4 MB', 'x' x 1_400_000,

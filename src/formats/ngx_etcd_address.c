@@ -70,6 +70,26 @@ ngx_etcd_address_set(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 ngx_int_t
+ngx_etcd_address_set_bare(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    char *field, ngx_str_t *text, ngx_uint_t port)
+{
+    u_char  addr[16];
+
+    if (port == 0) {
+        port = d->conf->port;
+    }
+
+    if (port == 0 || ngx_inet6_addr(text->data, text->len, addr) != NGX_OK) {
+        return ngx_etcd_address_set(d, member, field, text, port);
+    }
+
+    return ngx_etcd_address_check(d, member, field, text,
+                                  ngx_etcd_address_inet(member, AF_INET6, text,
+                                                        port));
+}
+
+
+ngx_int_t
 ngx_etcd_address_set_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     char *field, ngx_str_t *path)
 {

@@ -29,6 +29,10 @@
 ngx_int_t ngx_etcd_address_set(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, char *field, ngx_str_t *text, ngx_uint_t port);
 
+/* Likewise, and "::1" without a port needs no brackets. */
+ngx_int_t ngx_etcd_address_set_bare(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, char *field, ngx_str_t *text, ngx_uint_t port);
+
 ngx_int_t ngx_etcd_address_set_unix(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, char *field, ngx_str_t *path);
 

@@ -28,6 +28,8 @@
     "is not a time like \"10s\" or a number of seconds; its default is used"
 #define NGX_ETCD_ATTR_NOT_FLAG                                                \
     "is not true or false; it counts as set"
+#define NGX_ETCD_ATTR_NOT_ROUTE                                               \
+    "is not a route of up to 32 characters; its default is used"
 
 
 typedef enum {
@@ -50,7 +52,9 @@ typedef struct {
 } ngx_etcd_attr_t;
 
 
-static void ngx_etcd_attribute_route(ngx_etcd_route_t *route, json_t *value);
+static void ngx_etcd_attribute_route(ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, ngx_etcd_field_t *field, json_t *value);
+static ngx_uint_t ngx_etcd_attribute_is_route(ngx_str_t *text);
 static ngx_int_t ngx_etcd_attribute_json(const ngx_etcd_attr_t *row,
     ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
 static ngx_int_t ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row,
@@ -201,7 +205,7 @@ ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     row = &ngx_etcd_attrs[field->id];
 
     if (row->type == NGX_ETCD_ATTR_TEXT) {
-        ngx_etcd_attribute_route(&member->route, value);
+        ngx_etcd_attribute_route(d, member, field, value);
         return;
     }
 
@@ -237,36 +241,54 @@ ngx_etcd_attribute_skip(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-/*
- * A value that cannot be a route is ignored: applications may have had another
- * use for the name.  nginx sends the route in a cookie.
- */
-
 static void
-ngx_etcd_attribute_route(ngx_etcd_route_t *route, json_t *value)
+ngx_etcd_attribute_route(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, json_t *value)
 {
-    u_char      c;
-    ngx_str_t   text;
-    ngx_uint_t  i;
+    ngx_str_t  text;
 
-    if (ngx_etcd_json_string(value, &text) != NGX_OK
-        || text.len > NGX_ETCD_MEMBER_MAX_ROUTE)
-    {
+    if (json_is_null(value)) {
         return;
     }
 
-    for (i = 0; i < text.len; i++) {
-        c = text.data[i];
+    if (ngx_etcd_json_string(value, &text) != NGX_OK
+        || !ngx_etcd_attribute_is_route(&text))
+    {
+        (void) ngx_etcd_decode_invalid_json(d,
+                                      ngx_etcd_json_pointer_name(&field->path),
+                                      value, NGX_ETCD_ATTR_NOT_ROUTE);
+        ngx_etcd_attribute_skip(d, member, field);
+        return;
+    }
+
+    member->route.len = text.len;
+    ngx_memcpy(member->route.data, text.data, text.len);
+}
+
+
+/* nginx sends the route in a cookie. */
+
+static ngx_uint_t
+ngx_etcd_attribute_is_route(ngx_str_t *text)
+{
+    u_char      c;
+    ngx_uint_t  i;
+
+    if (text->len > NGX_ETCD_MEMBER_MAX_ROUTE) {
+        return 0;
+    }
+
+    for (i = 0; i < text->len; i++) {
+        c = text->data[i];
 
         if (c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';'
             || c == '\\')
         {
-            return;
+            return 0;
         }
     }
 
-    route->len = text.len;
-    ngx_memcpy(route->data, text.data, text.len);
+    return 1;
 }
 
 

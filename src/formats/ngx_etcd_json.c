@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <math.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_utf8.h>
 
@@ -24,6 +25,8 @@
 
 static void ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text,
     size_t flags);
+static ngx_uint_t ngx_etcd_json_overflow(ngx_etcd_json_t *json);
+static void ngx_etcd_json_limit(u_char *text);
 static ngx_int_t ngx_etcd_json_refuse(ngx_etcd_json_t *json, char *what);
 static void *ngx_etcd_json_malloc(size_t size);
 static void ngx_etcd_json_free(void *p);
@@ -82,9 +85,11 @@ ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
         part.len = zero - part.data;
     }
 
+    /* behind the block is room for a copy of the text */
+
     size = part.len * NGX_ETCD_JSON_FACTOR + NGX_ETCD_JSON_SPARE;
 
-    json->start = ngx_alloc(size, ngx_cycle->log);
+    json->start = ngx_alloc(size + part.len + 1, ngx_cycle->log);
     if (json->start == NULL) {
         return NGX_ERROR;
     }
@@ -93,12 +98,19 @@ ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 
     ngx_etcd_json_load(json, &part, flags);
 
-    /* an integer of more than 63 bits must not cost all else */
+    /* a number of too many bits, or beyond a double, must not cost all else */
 
-    if (json->root == NULL
-        && json_error_code(&json->error) == json_error_numeric_overflow)
-    {
-        ngx_etcd_json_load(json, &part, flags|JSON_DECODE_INT_AS_REAL);
+    if (ngx_etcd_json_overflow(json)) {
+        flags |= JSON_DECODE_INT_AS_REAL;
+        ngx_etcd_json_load(json, &part, flags);
+    }
+
+    if (ngx_etcd_json_overflow(json)) {
+        *ngx_cpymem(json->end, part.data, part.len) = '\0';
+        part.data = json->end;
+
+        ngx_etcd_json_limit(part.data);
+        ngx_etcd_json_load(json, &part, flags);
     }
 
     if (json->root == NULL) {
@@ -127,6 +139,52 @@ ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 
     ngx_etcd_json_current = NULL;
     json_set_alloc_funcs(alloc, release);
+}
+
+
+static ngx_uint_t
+ngx_etcd_json_overflow(ngx_etcd_json_t *json)
+{
+    return json->root == NULL
+           && json_error_code(&json->error) == json_error_numeric_overflow;
+}
+
+
+/* Writes 1e308 in place of numbers beyond a double, which are not shorter. */
+
+static void
+ngx_etcd_json_limit(u_char *text)
+{
+    char    *end;
+    u_char  *p;
+    double   number;
+
+    for (p = text; *p != '\0'; p++) {
+
+        if (*p == '"') {
+
+            while (*++p != '"') {
+
+                if (*p == '\\') {
+                    p++;
+                }
+
+                if (*p == '\0') {
+                    return;
+                }
+            }
+
+        } else if (*p >= '0' && *p <= '9') {
+            number = strtod((char *) p, &end);
+
+            if (number == HUGE_VAL) {
+                ngx_memset(p, ' ', (u_char *) end - p);
+                ngx_memcpy(p, "1e308", 5);
+            }
+
+            p = (u_char *) end - 1;
+        }
+    }
 }
 
 

@@ -180,9 +180,9 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_address_set(d, member,
-                             ngx_etcd_json_pointer_name(&d->layout->nodes),
-                             address, ngx_etcd_layout_port(d))
+    if (ngx_etcd_address_set_bare(d, member,
+                                  ngx_etcd_json_pointer_name(&d->layout->nodes),
+                                  address, ngx_etcd_layout_port(d))
         != NGX_OK)
     {
         return NGX_ERROR;

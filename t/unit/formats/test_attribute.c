@@ -77,6 +77,16 @@ test_attribute_forms(ngx_pool_t *pool)
         { "\"backup\":\"yes\"", "w1 backup" },
         { "\"drain\":1.0", "w1 drain" },
         { "\"big\":18446744073709551615,\"weight\":3", "w3" },
+        { "\"big\":[1e999,-2e308,\"1e999\\\"\"],\"weight\":3", "w3" },
+        { "\"weight\":1e999",
+          "w65535 (weight 2147483647 is greater than 65535, which is used)" },
+        { "\"weight\":-1e999", "w1 (weight -1e308 " NO_COUNT ")" },
+        { "\"route\":\"a b\"",
+          "w1 (route \"a b\" is not a route of up to 32 characters; its "
+          "default is used)" },
+        { "\"route\":7",
+          "w1 (route 7 is not a route of up to 32 characters; its default is "
+          "used)" },
         { NULL, NULL }
     };
 

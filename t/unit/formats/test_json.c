@@ -69,7 +69,6 @@ test_json_broken(ngx_pool_t *pool)
           "'\"\\u0000\"'" },
         { "[\"\xff\"]", 5, "unable to decode byte 0xff near '\"'" },
         { "[\"\\ud800\"]", 10, "invalid Unicode '\\uD800' near '\"\\ud800\"'" },
-        { "[1e309]", 7, "real number overflow near '1e309'" },
         { "[01]", 4, "invalid token near '0'" },
         { "[", 1, "']' expected near end of file" },
         { NULL, 0, NULL }
