@@ -207,7 +207,7 @@ sim_election_read(sim_proc_t *proc, ngx_str_t *key, sim_candidate_t *candidate)
 }
 
 
-/* Who leads has not seen that its key is not the first one. */
+/* A leader has not seen that its key is not the first one. */
 
 static void
 sim_election_seen(sim_proc_t *proc, ngx_str_t *key,

@@ -327,7 +327,7 @@ sim_fault_write(ngx_uint_t n)
 }
 
 
-/* The operator deletes keys that came back with a cluster that went on alone. */
+/* The operator deletes keys that a cluster that went on alone brought back. */
 
 static void
 sim_fault_clean(void)

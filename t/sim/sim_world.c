@@ -33,7 +33,7 @@ static void sim_world_end(void);
 sim_world_t  sim_world;
 
 
-/* who holds in this step */
+/* the holders in this step */
 
 static struct {
     ngx_uint_t    step;
