@@ -331,6 +331,8 @@ if (Nginx::has('stream')) {
 $etcd->put('/services/api/1', '127.0.0.1:8080');
 $etcd->put('/services/api/2', 'nothing');
 $etcd->put('/services/api/3', 'nobody.test:80');
+$etcd->put('/services/api/4', '{"address":"127.0.0.1:8080","wieght":1}',
+           lease => $etcd->grant(600));
 $etcd->put('/flags/rate', "two\nlines");
 $etcd->put('/routed/web/1', '127.0.0.1:8080');
 $etcd->put('/services/db/1', '127.0.0.1:5432');
@@ -404,6 +406,7 @@ ok(wait_for(sub {
         && grep({ $_->{learned} } @{ $cluster->{endpoints} })
         && grep({ $_->{version} } @{ $cluster->{endpoints} })
         && @{ $status->{upstreams}{api}{invalid} }
+        && @{ $status->{upstreams}{api}{unused} }
         && grep({ $_->{reason} } @{ $status->{upstreams}{api}{members} })
         && $status->{variables}{'$rate'}{reason}
         && @{ $status->{locks}{'/locks/orders'}{holders} }
