@@ -240,8 +240,7 @@ my $two = '{"address":"127.0.0.2:80","weight":7,"backup":true';
 $etcd->put('/services/api/2', "$two,\"wieght\":1}");
 reads('#invalid td:nth-child(3)', '/services/api/bad|/services/api/2',
       'an unknown field');
-like(text('#invalid td:nth-child(4)'), qr/"wieght" is unknown \(field: 1 in /,
-     'is named');
+like(text('#invalid td:nth-child(4)'), qr/"wieght" is unknown/, 'is named');
 $etcd->put('/services/api/2', "$two}");
 reads('#invalid td:nth-child(3)', '/services/api/bad', 'and mended');
 

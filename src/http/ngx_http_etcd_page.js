@@ -184,8 +184,7 @@ const tables = {
     invalid: new Table('invalid', 'None.', [
         { name: 'upstream', label: 'Of', className: 'main',
           cell: shown((row) => row.upstream) },
-        { name: 'mod_revision', label: 'Revision', className: 'some',
-          cell: shown((row) => count(row.mod_revision)) },
+        ...numbers(['mod_revision', 'Revision']),
         coded('key', 'Key'),
         { name: 'reason', label: 'Reason', className: 'wide',
           cell: shown((row) => row.reason) },
@@ -264,7 +263,7 @@ function electionsOf(status) {
 }
 
 
-// while there is no value it is the default; a key with variables has many
+// without a value: the default; a key with variables has many
 
 function variablesOf(status) {
     return byName(status.variables).map((row) => ({
@@ -277,18 +276,13 @@ function variablesOf(status) {
 }
 
 
-// values that are refused, keys that are not selected, addresses, and members
-// that fail their checks
+// what is refused, or not used, and members that fail their checks
 
 function unusedOf(upstreams, variables) {
     return [
         ...upstreams.flatMap(({ name, invalid, unused, members }) => [
             ...(invalid || []),
-            ...(unused || []).map(({ kind, keys, ...one }) => ({
-                ...one,
-                reason: `${one.reason || 'a newer key has the address'} `
-                        + `(${kind}: ${count(keys)} in all)`,
-            })),
+            ...(unused || []).filter((one) => one.key),
             ...members.filter((one) => one.reason || /^un[hp]/.test(one.state))
                 .map((one) => ({
                     reason: `check: ${one.check}, ${one.check_row} in a row`,
@@ -302,7 +296,7 @@ function unusedOf(upstreams, variables) {
 }
 
 
-// the workers of this nginx, by the keys of locks
+// workers of this nginx, by keys of locks
 
 function holdsOf(status) {
     return byName(status.locks).flatMap(({ name, holders, waiters }) => {
