@@ -350,6 +350,7 @@ ngx_etcd_subchannel_identify(ngx_etcd_subchannel_t *subchannel)
     call->message = ngx_etcd_subchannel_identified;
     call->done = ngx_etcd_subchannel_unidentified;
     call->data = subchannel;
+    call->brief = 1;
 
     if (ngx_etcd_grpc_start(subchannel->h2, call) != NGX_OK) {
         return NGX_ERROR;

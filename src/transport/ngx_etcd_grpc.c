@@ -75,6 +75,7 @@ ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
     ngx_queue_init(&stream->out);
 
     stream->http2.handlers = &ngx_etcd_grpc_handlers;
+    stream->http2.brief = call->brief;
     stream->call = call;
 
     if (ngx_etcd_grpc_open(h2, stream) != NGX_OK) {

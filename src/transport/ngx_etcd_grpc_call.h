@@ -57,6 +57,8 @@ struct ngx_etcd_grpc_call_s {
     void                               *data;
     unsigned                            secret:1; /* clear received data when
                                                      freed */
+    unsigned                            brief:1;  /* no data is under way when
+                                                     it is cancelled */
 
     /*
      * Valid in done(): the peer provably did not process the call (the

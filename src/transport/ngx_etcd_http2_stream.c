@@ -118,7 +118,7 @@ ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
 
     left = nghttp2_session_get_stream_local_window_size(h2->session,
                                                         stream->id);
-    if (left > 0) {
+    if (left > 0 && !stream->brief) {
         h2->unheard += left;
     }
 

@@ -74,6 +74,7 @@ struct ngx_etcd_http2_stream_s {
 
     /* HEADERS of the request were sent: the peer may know the stream */
     unsigned                                 sent:1;
+    unsigned                                 brief:1;      /* see reset() */
     unsigned                                 deferred:1;
     unsigned                                 local_ended:1;
     unsigned                                 remote_ended:1;
@@ -98,7 +99,11 @@ void ngx_etcd_http2_stream_resume(ngx_etcd_http2_stream_t *stream);
 void ngx_etcd_http2_stream_hold(ngx_etcd_http2_stream_t *stream,
     ngx_uint_t hold);
 
-/* Has no effect on a stream that both sides have ended: closed() follows. */
+/*
+ * Has no effect on a stream that both sides have ended: closed() follows.  What
+ * was under way is no overhead, up to the window of the stream; nothing is,
+ * for a brief stream.
+ */
 void ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream,
     uint32_t code);
 
