@@ -19,6 +19,7 @@ use Fake;
 use Finish;
 use Nginx;
 use Port;
+use Process;
 use Upstream;
 use Wait;
 
@@ -145,21 +146,6 @@ http {
 EOC
 
 
-# CPU time of all workers, in seconds
-
-sub cpu {
-    my $ticks = 0;
-
-    for my $pid ($nginx->workers) {
-        open(my $stat, '<', "/proc/$pid/stat") or next;
-        my @fields = split(' ', <$stat> =~ s/^.*\) //sr);
-        $ticks += $fields[11] + $fields[12];
-    }
-
-    return $ticks / 100;
-}
-
-
 sub errors_of {
     my ($name) = @_;
 
@@ -172,7 +158,7 @@ my $good = Upstream->new($nginx, 'good');
 $good->shows({ '/s/1' => $backend->address . ' 1 up' },
              'members of a good cluster are there beside the bad ones');
 
-my ($cpu, $since) = (cpu(), time());
+my ($cpu, $since) = (cpu_time($nginx->workers), time());
 
 # the time that is measured
 
@@ -180,7 +166,7 @@ sleep(SECONDS);
 
 my $took = time() - $since;
 
-cmp_ok(cpu() - $cpu, '<', CPU * $slower * $took / SECONDS,
+cmp_ok(cpu_time($nginx->workers) - $cpu, '<', CPU * $slower * $took / SECONDS,
        'bad peers cost no CPU time');
 
 for my $name (sort keys %peer, 'nobody') {

@@ -19,6 +19,7 @@ use Etcd;
 use Fake;
 use Finish;
 use Nginx;
+use Process;
 use Upstream;
 use Wait;
 
@@ -90,17 +91,7 @@ Upstream->new($nginx, 'good')->shows({ '/s/1' => $backend->address . ' 1 up' },
                                      'members of a good cluster are there');
 
 
-# seconds of CPU time that the worker has taken
-
 my ($worker) = $nginx->workers;
-
-sub taken {
-    open(my $file, '<', "/proc/$worker/stat") or die "stat: $!\n";
-
-    my ($user, $system) = (split(/ /, <$file> =~ s/^.*\) //r))[11, 12];
-
-    return ($user + $system) / POSIX::sysconf(&POSIX::_SC_CLK_TCK);
-}
 
 
 sub connections { $peer{$_[0]}->count(qr/ open /) }
@@ -119,7 +110,7 @@ for my $name (sort keys %peer) {
 
 wait_for { time() - $began >= MEASURED } 20, 'the time to measure';
 
-cmp_ok(taken(), '<', SHARE * (time() - $began),
+cmp_ok(cpu_time($worker), '<', SHARE * (time() - $began),
        'the worker has time for other things');
 is_deeply([$nginx->workers], [$worker], 'and is the same');
 is($nginx->get('/')->{body}, 'one', 'members are served meanwhile');

@@ -23,14 +23,13 @@ use Wait;
 use constant {
     KEYS  => 70_000,
     FROM  => 100,
-    LIMIT => 0.01,      # s of CPU time
+    LIMIT => 0.15,      # of the CPU time of the worker, which did little else
     TRIES => 3,         # a busy machine has slower caches: the best run counts
 };
 
 plan(skip_all => 'a sanitizer takes time of its own')
     if Nginx::built_with() =~ /-fsanitize/;
 
-my $slower = $ENV{TEST_SLOWER} || 1;
 my $members = range(KEYS);
 
 
@@ -166,14 +165,11 @@ for (
     for my $try (1 .. TRIES) {
         ($came, $longest) = $code->($prefix);
 
-        last if !$came;
-
-        note("$name: $longest s");
-        last if $longest < LIMIT * $slower;
+        last if !$came || $longest < LIMIT;
     }
 
     ok($came, "$name: it is there");
-    cmp_ok($longest, '<', LIMIT * $slower, "$name: the longest turn");
+    cmp_ok($longest, '<', LIMIT, "$name: the longest turn");
 }
 
 finish();

@@ -12,7 +12,8 @@ use POSIX qw(:sys_wait_h);
 use Finish;
 use Wait;
 
-our @EXPORT = qw(run spawn stop_child is_running suspend stands_still);
+our @EXPORT = qw(cpu_time run spawn stop_child is_running suspend
+                 stands_still);
 
 # seconds; a command that takes minutes on a busy machine has not failed
 
@@ -83,6 +84,23 @@ sub stop_child {
     waitpid($pid, 0);
 
     return 0;
+}
+
+
+# seconds of CPU time that processes have taken together
+
+sub cpu_time {
+    my $ticks = 0;
+
+    for my $pid (@_) {
+        open(my $stat, '<', "/proc/$pid/stat") or next;
+
+        my ($user, $system) = (split(/ /, <$stat> =~ s/^.*\) //r))[11, 12];
+
+        $ticks += $user + $system;
+    }
+
+    return $ticks / POSIX::sysconf(&POSIX::_SC_CLK_TCK);
 }
 
 
