@@ -210,6 +210,7 @@ is_deeply([sort { $a->{mod_revision} <=> $b->{mod_revision} }
 is_deeply(take($upstream, 'invalid'),
           [{ key => '/services/api/bad', mod_revision => $bad,
              reason => 'address "hello" has no port' }], 'invalid');
+is_deeply(take($upstream, 'unused'), [], 'unused');
 is(take($upstream, 'waiting'), 0, 'waiting');
 is(take($upstream, 'holds'), 0, 'holds');
 like(take($upstream, 'staleness_ms'), qr/^\d+$/, 'staleness_ms');
@@ -217,7 +218,7 @@ is_empty($upstream, 'an upstream');
 is_deeply($other, { cluster => 'away', prefix => '/services/away/',
                     kind => 'members', generation => 0, revision => 0,
                     staleness_ms => -1, waiting => 0, holds => 0, members => [],
-                    invalid => [] },
+                    invalid => [], unused => [] },
           'one that was never read');
 
 # the rest

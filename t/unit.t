@@ -179,7 +179,7 @@ my @bad = (
      qr/^invalid: value is broken JSON .* "maximum parsing depth reached/],
     ['the most nodes', 'go-micro', '/k', $nodes->(1024, 0), '1024 members'],
     ['one more', 'go-micro', '/k', $nodes->(1025, 0),
-     qr/^invalid: value "\{.*\.\.\." has more than 1024 members$/],
+     qr/^1024 members \(value "\{.*\.\.\." has more than 1024 members\)$/],
     ['a million nodes', 'go-micro', '/k',
      '{"nodes":[' . join(',', ($node) x 1_000_000) . ']}',
      qr/^invalid: value ".*" is longer than 524288 bytes$/],
@@ -195,7 +195,8 @@ my @bad = (
      "$at w65535 f1 c0 t10 s0 (weight 2147483647 is greater than 65535, which "
      . 'is used)'],
     ['huge exponent', 'json', '/k', json('"weight":1e999'),
-     qr/^invalid: value is broken JSON .* "real number overflow/],
+     "$at w65535 f1 c0 t10 s0 (weight 2147483647 is greater than 65535, which "
+     . 'is used)'],
     ['large real', 'json', '/k', json('"weight":1e15'),
      "$at w65535 f1 c0 t10 s0 (weight 2147483647 is greater than 65535, which "
      . 'is used)'],
@@ -218,7 +219,7 @@ my @bad = (
      'tag=group:'],
     ['a scheme and no host', 'kratos', '/k',
      '{"endpoints":["grpc://","grpc:///x"]}',
-     'invalid: endpoints "grpc://" has no host'],
+     'invalid: endpoints "grpc:///x" has no host'],
     ['a URL with everything', 'kratos', '/k',
      '{"endpoints":["GRPC://a@b:c@10.0.0.7:8080/p?q=/#f?"]}', "$at $r100",
      'scheme=grpc'],
@@ -279,12 +280,16 @@ my @bad = (
      "$at $rest ra-1"],
     ['a long route', 'json', '/k', "{\"address\":\"$at\",\"route\":\""
      . 'r' x 32 . '"}', "$at $rest r" . 'r' x 32],
-    ['a route that is too long', 'json', '/k',
-     "{\"address\":\"$at\",\"route\":\"" . 'r' x 33 . '"}', "$at $rest"],
-    (map { ["no route: $_", 'json', '/k',
-            "{\"address\":\"$at\",\"route\":$_}", "$at $rest"] }
-         '""', '7', '{"a":"b"}', '"a b"', '"a;b"', '"a,b"', '"a\\"b"',
-         '"a\\\\b"', '"a\\nb"', '"\\u00e4"'),
+    (map { ["no route: $_->[0]", 'json', '/k',
+            "{\"address\":\"$at\",\"route\":$_->[0]}",
+            "$at $rest (route $_->[1] is not a route of up to 32 characters; its "
+            . 'default is used)'] }
+         (map { [$_, $_] } '"' . 'r' x 33 . '"', '7', '"a b"', '"a;b"', '"a,b"',
+                           '"a\\"b"', '"a\\\\b"'),
+         ['{"a":"b"}', '{...}'], ['"a\\nb"', '"a\\x0ab"'],
+         ['"\\u00e4"', '"\\xc3\\xa4"']),
+    ['an empty route', 'json', '/k', "{\"address\":\"$at\",\"route\":\"\"}",
+     "$at $rest"],
     ['a route at a pointer', 'json', '/k',
      "{\"a\":\"$at\",\"b\":{\"c\":\"one\"},\"route\":\"two\"}",
      "$at $rest rone", 'address=/a route=/b/c'],
@@ -332,10 +337,10 @@ is_deeply([grep { $_ >= 24 } @kept], [], 'and keeps nothing');
 # Every value of the corpus that is an object, changed in each of its places:
 # broken values, and values whose result has to stay.
 
-my @broken = ('1e999', "\"\xff\"", "\"\xc0\xaf\"",
+my @broken = ("\"\xff\"", "\"\xc0\xaf\"",
               "\"\xed\xa0\x80\"", '"\\u0000"', '"\\ud800"', '"%', '{"a":1',
               '[1,]', '01', 'nul');
-my @wrong_types = ('9' x 30, 'null', 'true', '-1', '1.5', '1e15',
+my @wrong_types = ('9' x 30, 'null', 'true', '-1', '1.5', '1e15', '1e999',
                    '2147483648', '""', '"x"', '"%zz"', '"unix:"', '[]', '{}',
                    '[[]]', '{"a":{}}', '[null]');
 my %wide = (same => '[' . '0,' x 30_000 . '0]', deep => '[' x 2000 . ']' x 2000,
