@@ -209,7 +209,7 @@ ok(wait_for(sub { $nginx->count_log(qr/is lost: it was not renewed/) },
             TTL * 3), 'etcd is away for longer than the TTL');
 
 $etcd->start();
-ok(wait_for(sub { (key()->{lease} // $lease) ne $lease }, 20),
+ok(wait_for(sub { (key()->{lease} // $lease) ne $lease }, 60),
    'it is back: so is the key, with another lease');
 registers('two', 'as before');
 

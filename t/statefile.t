@@ -267,7 +267,7 @@ unlike($output, qr/state file/, 'it does not read the files');
 
 $nginx->start($config);
 
-my $upstreams = $nginx->status->{upstreams};
+my $upstreams = (wait_for { $nginx->status } 60, 'the status')->{upstreams};
 my %said;
 
 for (split(/\n/, $nginx->error_log)) {

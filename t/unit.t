@@ -282,8 +282,8 @@ my @bad = (
      . 'r' x 32 . '"}', "$at $rest r" . 'r' x 32],
     (map { ["no route: $_->[0]", 'json', '/k',
             "{\"address\":\"$at\",\"route\":$_->[0]}",
-            "$at $rest (route $_->[1] is not a route of up to 32 characters; its "
-            . 'default is used)'] }
+            "$at $rest (route $_->[1] is not a route of up to 32 characters; "
+            . 'its default is used)'] }
          (map { [$_, $_] } '"' . 'r' x 33 . '"', '7', '"a b"', '"a;b"', '"a,b"',
                            '"a\\"b"', '"a\\\\b"'),
          ['{"a":"b"}', '{...}'], ['"a\\nb"', '"a\\x0ab"'],

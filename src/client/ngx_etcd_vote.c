@@ -17,7 +17,7 @@ struct ngx_etcd_vote_s {
     ngx_etcd_subchannel_t        subchannels[NGX_ETCD_ENDPOINTS_MAX];
     uint64_t                     ids[NGX_ETCD_ENDPOINTS_MAX];
     ngx_queue_t                  undecided;     /* ngx_etcd_waiter_t */
-    ngx_event_t                  end;           /* posted, or connect_timeout */
+    ngx_event_t                  end;           /* posted, or request_timeout */
     ngx_uint_t                   begun;
 };
 
@@ -119,7 +119,7 @@ ngx_etcd_vote_begin(ngx_etcd_vote_t *vote)
         }
     }
 
-    ngx_add_timer(&vote->end, vote->cluster->conf->connect_timeout);
+    ngx_add_timer(&vote->end, vote->cluster->conf->request_timeout);
 }
 
 

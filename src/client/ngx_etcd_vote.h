@@ -9,7 +9,7 @@
  * others are asked at once, by connections that are closed afterwards.  The
  * cluster of most endpoints wins; if several have as many, that of the endpoint
  * which the configuration names first.  The vote ends when more than half of
- * the endpoints agree, all have answered or failed, or connect_timeout has
+ * the endpoints agree, all have answered or failed, or request_timeout has
  * passed.  Connections that have told their id wait for the end.
  */
 

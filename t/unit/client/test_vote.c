@@ -114,14 +114,14 @@ test_vote_refused(ngx_pool_t *pool)
 }
 
 
-/* Endpoints that do not answer are waited for until connect_timeout. */
+/* Endpoints that do not answer are waited for until request_timeout. */
 
 static void
 test_vote_silent(ngx_pool_t *pool)
 {
     test_vote_t  vote = { { 8, 7, 7 }, 0, 6, 0 };
 
-    test_vote_ends(pool, &vote, 1000, 8);
+    test_vote_ends(pool, &vote, 5000, 8);
 }
 
 
