@@ -423,6 +423,8 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
 
     ngx_memzero(&data, sizeof(ngx_etcd_entry_data_t));
 
+    ngx_str_set(&data.key, "");
+
     data.payload = payload;
     data.len = ngx_etcd_member_pack(payload, member);
 

@@ -28,6 +28,8 @@ ngx_etcd_static_seed(ngx_array_t *statics, ngx_etcd_zone_t *zone,
     ngx_memzero(&op, sizeof(ngx_etcd_op_t));
     ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
 
+    ngx_str_set(&data.key, "");
+
     op.op = NGX_ETCD_OP_PUT;
     ops.elts = &op;
     ops.nelts = 1;

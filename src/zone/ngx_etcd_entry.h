@@ -50,7 +50,10 @@ ngx_etcd_entry_at(ngx_etcd_zone_t *zone, uint32_t n)
 }
 
 
-/* An entry that is to be created; "gone" is of one that is copied. */
+/*
+ * An entry that is to be created.  The key of a static server is empty, not
+ * NULL; "gone" is of an entry that is copied.
+ */
 
 typedef struct {
     ngx_str_t                        key;
