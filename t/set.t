@@ -172,7 +172,7 @@ is_deeply(variable('flag'), { cluster => 'default', key => '/flags/flag',
                               state => 'set', revision => $revision },
           'all that the status says');
 is(variable('team')->{cluster}, 'team', 'another cluster');
-is($nginx->status->{clusters}{default}{state}, 'synced', 'synced');
+becomes { $nginx->cluster->{state} } 'synced', 'synced';
 
 $etcd->put('/flags/flag', '');
 all_say('/', '|||theirs|off', 'an empty value is a value');
