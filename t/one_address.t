@@ -31,6 +31,8 @@ use constant {
     ROOM  => 65536,             # of the zone: pages that are not full
     STILL => 0.5,               # s: after such a stall a lost agent says
                                 # nothing about nginx
+    TTL   => 600,               # no stall lasts as long: a lease that is gone
+                                # was given up
 };
 
 my $slower = $ENV{TEST_SLOWER} || 1;
@@ -45,7 +47,7 @@ worker_processes 2;
 
 etcd {
     endpoints %%ETCD%%;
-    election one /elect/ value=me ttl=6s;
+    election one /elect/ value=me ttl=%%TTL%%s;
     zone %%ZONE%%;
     state_path %%DIR%%/state;
 }
@@ -89,7 +91,8 @@ $etcd->put('/many/first', $address);
 $etcd->put('/control/1', $other->address);
 
 my $nginx = Nginx->new(etcd => $etcd)
-    ->set(ZONE => '64m', PARAMETERS => '', ALSO => '')->start($config);
+    ->set(ZONE => '64m', PARAMETERS => '', ALSO => '', TTL => TTL)
+    ->start($config);
 my ($many, $also) = map { Upstream->new($nginx, $_) } qw(many also);
 my $newest = sprintf('/many/%06d', KEYS);
 
