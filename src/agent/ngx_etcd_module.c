@@ -386,6 +386,10 @@ ngx_etcd_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    /* the time may be that before the configuration was read */
+
+    ngx_time_update();
+
     emcf = ngx_etcd_conf_main(cycle);
 
     return (ngx_etcd_agent_start(cycle, emcf) == NGX_OK)

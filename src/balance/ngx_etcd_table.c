@@ -90,7 +90,7 @@ ngx_int_t
 ngx_etcd_table_insist(ngx_etcd_table_t *table, ngx_int_t rc, uint64_t until,
     uint64_t deadline)
 {
-    while (rc == NGX_BUSY && table->nmembers == 0 && !table->set->dirty
+    while (rc == NGX_BUSY && table->nmembers == 0 && table->reader.held
            && ngx_etcd_time_budget_now() < deadline)
     {
         rc = ngx_etcd_table_work(table, until);

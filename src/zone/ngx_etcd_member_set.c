@@ -605,6 +605,8 @@ ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     rc = reader->any ? ngx_etcd_zone_lock_patient(zone)
                      : ngx_etcd_zone_lock(zone);
 
+    reader->held = (rc != NGX_OK);
+
     if (rc != NGX_OK) {
         return NGX_BUSY;
     }

@@ -445,6 +445,8 @@ typedef struct {
                                                       the mutex, and read
                                                       partly committed sets
                                                       too */
+    ngx_uint_t                       held;         /* NGX_BUSY: another
+                                                      process had the mutex */
     uint64_t                         since;        /* time_budget_now():
                                                       earlier arrivals are
                                                       not counted for this

@@ -202,6 +202,10 @@ ngx_etcd_zone_pause(void)
     for (i = 0; i < NGX_ETCD_ZONE_PAUSE; i++) {
         ngx_cpu_pause();
     }
+
+    /* a process that waits may need this processor to look */
+
+    ngx_sched_yield();
 }
 
 
