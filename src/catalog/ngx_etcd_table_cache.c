@@ -28,6 +28,8 @@
 
 static void ngx_etcd_table_cache_used(ngx_etcd_table_cache_t *cache,
     ngx_etcd_member_set_t *set);
+static ngx_int_t ngx_etcd_table_cache_seek(ngx_etcd_table_cache_t *cache,
+    ngx_str_t *prefix, ngx_etcd_set_found_t *found);
 static ngx_etcd_cached_table_t *ngx_etcd_table_cache_find(
     ngx_etcd_table_cache_t *cache, ngx_str_t *prefix);
 static ngx_etcd_cached_table_t *ngx_etcd_table_cache_add(
@@ -98,7 +100,7 @@ ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
     cached = ngx_etcd_table_cache_find(cache, prefix);
 
     if (cached == NULL) {
-        *rc = ngx_etcd_set_map_find(cache->zone, cache->map, prefix, &found);
+        *rc = ngx_etcd_table_cache_seek(cache, prefix, &found);
 
         if (*rc != NGX_OK) {
             return NULL;
@@ -158,6 +160,26 @@ ngx_etcd_table_cache_used(ngx_etcd_table_cache_t *cache,
     {
         ngx_atomic_fetch_add(&cache->map->asked, 1);
     }
+}
+
+
+/* Waits as a first read does, if the owner changes the map. */
+
+static ngx_int_t
+ngx_etcd_table_cache_seek(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found)
+{
+    uint64_t   deadline;
+    ngx_int_t  rc;
+
+    deadline = ngx_etcd_time_budget_now() + NGX_ETCD_TABLE_WAIT;
+
+    do {
+        rc = ngx_etcd_set_map_find(cache->zone, cache->map, prefix, found);
+
+    } while (rc == NGX_AGAIN && ngx_etcd_time_budget_now() < deadline);
+
+    return rc;
 }
 
 

@@ -62,8 +62,8 @@ void ngx_etcd_table_cache_done(ngx_etcd_table_cache_t *cache);
 /*
  * The table of the set with that prefix, which is valid until the event
  * handler ends, or until table->users is 0 again.  NULL: there is no such set
- * (*rc is NGX_DECLINED), no memory (NGX_ERROR), or the zone is busy
- * (NGX_AGAIN).
+ * (*rc is NGX_DECLINED), no memory (NGX_ERROR), or the zone was busy
+ * for NGX_ETCD_TABLE_WAIT (NGX_AGAIN).
  */
 ngx_etcd_table_t *ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache,
     ngx_str_t *prefix, ngx_int_t *rc);
