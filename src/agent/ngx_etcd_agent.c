@@ -164,7 +164,7 @@ ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
 
     ngx_etcd_connection_count_enter(agent->zone);
 
-    ngx_etcd_worker_tables_init(conf, cycle->log);
+    ngx_etcd_worker_tables_init(conf, &agent->sync, cycle->log);
 
     ngx_etcd_agent_tick(&agent->tick);
 

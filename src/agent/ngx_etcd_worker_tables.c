@@ -18,7 +18,8 @@
 
 
 void
-ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log)
+ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_event_t *sync,
+    ngx_log_t *log)
 {
     uint64_t                   deadline;
     ngx_int_t                  rc;
@@ -41,7 +42,7 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log)
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
         ngx_etcd_catalog_conf_worker(catalogs[i], &conf->values,
-                                     &conf->value_maps, log);
+                                     &conf->value_maps, sync, log);
     }
 }
 

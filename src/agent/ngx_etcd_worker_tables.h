@@ -16,7 +16,9 @@
 #include <ngx_etcd_conf.h>
 
 
-void ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_log_t *log);
+/* The event calls ngx_etcd_worker_tables_sync(), and is posted by tables. */
+void ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_event_t *sync,
+    ngx_log_t *log);
 void ngx_etcd_worker_tables_done(ngx_etcd_conf_t *conf);
 
 /*

@@ -62,7 +62,7 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
 
 void
 ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
-    ngx_array_t *values, ngx_array_t *maps, ngx_log_t *log)
+    ngx_array_t *values, ngx_array_t *maps, ngx_event_t *sync, ngx_log_t *log)
 {
     ngx_etcd_table_cache_t  *cache;
 
@@ -73,6 +73,7 @@ ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
     cache->rules = &conf->service.rules;
     cache->method = conf->service.method;
     cache->idle = conf->idle;
+    cache->sync = sync;
     cache->log = log;
 
     ngx_etcd_table_cache_init(cache);

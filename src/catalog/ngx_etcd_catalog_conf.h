@@ -79,10 +79,11 @@ ngx_int_t ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
 
 /*
  * Called in each worker: makes its cache of tables.  A prefix may have
- * variables of "etcd_set": "values" and "maps" are all of the cluster.
+ * variables of "etcd_set": "values" and "maps" are all of the cluster.  "sync"
+ * is posted to have ngx_etcd_catalog_conf_sync() called soon.
  */
 void ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
-    ngx_array_t *values, ngx_array_t *maps, ngx_log_t *log);
+    ngx_array_t *values, ngx_array_t *maps, ngx_event_t *sync, ngx_log_t *log);
 void ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf);
 
 /*

@@ -298,9 +298,10 @@ ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
                              set_id, cache->method, until, cache->log);
     rc = ngx_etcd_table_insist(table, rc, until, now + NGX_ETCD_TABLE_WAIT);
 
-    /* ngx_etcd_table_cache_sync() goes on */
-
-    cache->unfinished |= (rc != NGX_OK);
+    if (rc != NGX_OK) {
+        cache->unfinished = 1;
+        ngx_post_event(cache->sync, &ngx_posted_next_events);
+    }
 }
 
 

@@ -26,6 +26,9 @@ typedef struct {
     ngx_etcd_table_conf_t       *rules;
     const ngx_etcd_method_t     *method;
     ngx_msec_t                   idle;
+    ngx_event_t                 *sync;         /* posted to have
+                                                  ngx_etcd_table_cache_sync()
+                                                  called soon */
     ngx_log_t                   *log;
 
     /* private */
