@@ -15,23 +15,13 @@
 #define NGX_ETCD_SERVER_VERSION_MAX  65535     /* of each of its numbers */
 
 
-/* faults of the versions of a series before those that mend them */
+/* two faults of a series of versions, and the versions that mend them */
 
 typedef struct {
     uint64_t    series;                         /* the first of the next one */
-    uint64_t    leases;                         /* mends renewals */
-    uint64_t    reads;                          /* mends reads, is the later
-                                                   one */
+    uint64_t    first;                          /* mends one of them */
+    uint64_t    last;                           /* mends the other one, later */
 } ngx_etcd_server_fault_t;
-
-
-/* the first versions of a series without a fault that an advisory names */
-
-typedef struct {
-    uint64_t    series;                         /* the first of the next one */
-    uint64_t    watches;                        /* mends GHSA-xg4h-6gfc-h4m8 */
-    uint64_t    crl;                            /* mends GHSA-3wh4-j44w-pg92 */
-} ngx_etcd_server_advisory_t;
 
 
 static void ngx_etcd_server_version_ready(void *data);
@@ -41,7 +31,12 @@ static ngx_int_t ngx_etcd_server_version_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool);
 static void ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
     ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static char *ngx_etcd_server_version_judge(
+    const ngx_etcd_server_fault_t *fault, uint64_t version, char *both,
+    char *one, uint64_t *mended);
 
+
+/* renewals of leases, and then linearizable reads */
 
 static const ngx_etcd_server_fault_t  ngx_etcd_server_version_faults[] = {
 
@@ -58,18 +53,21 @@ static const ngx_etcd_server_fault_t  ngx_etcd_server_version_faults[] = {
 };
 
 
-/* 3.4 is out of support: nothing is mended in it */
+/*
+ * GHSA-3wh4-j44w-pg92 (CRL), and then GHSA-xg4h-6gfc-h4m8 (watches).  3.4 is
+ * out of support: nothing is mended in it.
+ */
 
-static const ngx_etcd_server_advisory_t  ngx_etcd_server_advisories[] = {
+static const ngx_etcd_server_fault_t  ngx_etcd_server_advisories[] = {
 
     { ngx_etcd_server_version(3, 6, 0) - 1,
-      ngx_etcd_server_version(3, 5, 33), ngx_etcd_server_version(3, 5, 32) },
+      ngx_etcd_server_version(3, 5, 32), ngx_etcd_server_version(3, 5, 33) },
 
     { ngx_etcd_server_version(3, 7, 0) - 1,
-      ngx_etcd_server_version(3, 6, 14), ngx_etcd_server_version(3, 6, 13) },
+      ngx_etcd_server_version(3, 6, 13), ngx_etcd_server_version(3, 6, 14) },
 
     { ngx_etcd_server_version(3, 8, 0) - 1,
-      ngx_etcd_server_version(3, 7, 1), ngx_etcd_server_version(3, 7, 0) },
+      ngx_etcd_server_version(3, 7, 0), ngx_etcd_server_version(3, 7, 1) },
 
     { 0, 0, 0 }
 };
@@ -288,53 +286,48 @@ ngx_etcd_server_version_text(u_char *p, uint64_t version)
 char *
 ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended)
 {
-    const ngx_etcd_server_fault_t  *fault;
-
-    for (fault = ngx_etcd_server_version_faults; fault->series; fault++) {
-
-        if (version >= fault->series) {
-            continue;
-        }
-
-        *mended = fault->reads;
-
-        if (version < fault->leases) {
-            return "linearizable reads may be stale, and leases may be renewed "
-                   "that have been revoked";
-        }
-
-        return (version < fault->reads) ? "linearizable reads may be stale"
-                                        : NULL;
-    }
-
-    return NULL;
+    return ngx_etcd_server_version_judge(ngx_etcd_server_version_faults,
+                          version,
+                          "linearizable reads may be stale, and leases may be "
+                          "renewed that have been revoked",
+                          "linearizable reads may be stale",
+                          mended);
 }
 
 
 char *
 ngx_etcd_server_version_advisory(uint64_t version, uint64_t *mended)
 {
-    const ngx_etcd_server_advisory_t  *advisory;
+    return ngx_etcd_server_version_judge(ngx_etcd_server_advisories, version,
+                          "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch "
+                          "all later ones) and GHSA-3wh4-j44w-pg92 (with "
+                          "\"--listen-client-http-urls\" a CRL is not "
+                          "enforced) are not mended",
+                          "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch "
+                          "all later ones) is not mended",
+                          mended);
+}
 
-    for (advisory = ngx_etcd_server_advisories; advisory->series; advisory++) {
 
-        if (version >= advisory->series) {
+/* Returns one of the texts, or NULL: both faults are mended. */
+
+static char *
+ngx_etcd_server_version_judge(const ngx_etcd_server_fault_t *fault,
+    uint64_t version, char *both, char *one, uint64_t *mended)
+{
+    for ( /* void */ ; fault->series; fault++) {
+
+        if (version >= fault->series) {
             continue;
         }
 
-        *mended = advisory->watches;
+        *mended = fault->last;
 
-        if (version < advisory->crl) {
-            return "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all "
-                   "later ones) and GHSA-3wh4-j44w-pg92 (with "
-                   "\"--listen-client-http-urls\" a CRL is not enforced) are "
-                   "not mended";
+        if (version < fault->first) {
+            return both;
         }
 
-        return (version < advisory->watches)
-               ? "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all "
-                 "later ones) is not mended"
-               : NULL;
+        return (version < fault->last) ? one : NULL;
     }
 
     return NULL;

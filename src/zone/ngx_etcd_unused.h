@@ -42,8 +42,9 @@ typedef struct {
 
 /*
  * Called by the owner; "force": by the master, in a set that no owner knows.
- * Writes all rows and hashes.  A row whose key the zone has no room for, or
- * whose key is too long, has none.  Results of ngx_etcd_zone_lock_owned().
+ * Writes all rows and hashes.  A row is written without its key if that is too
+ * long, or the zone has no room for it.  Results of
+ * ngx_etcd_zone_lock_owned().
  */
 ngx_int_t ngx_etcd_unused_write(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_unused_t *unused, ngx_uint_t force);
