@@ -161,10 +161,9 @@ sub serve {
 
     while (1) {
         my $wait = @timers ? $timers[0]{at} - time() : undef;
+        my @came;
 
-        for my $socket ($select->can_read(defined $wait && $wait < 0
-                                          ? 0 : $wait))
-        {
+        for my $socket (ready(defined $wait && $wait < 0 ? 0 : $wait)) {
             if ($socket == $control) {
                 obey($control, $backends, \%owner);
 
@@ -176,14 +175,27 @@ sub serve {
                 add_client($socket, $backend);
 
             } else {
-                read_client($socket);
+                push @came, read_client($socket);
             }
         }
+
+        next_request($_) for grep { !$_->{busy} } @came;
 
         while (@timers && $timers[0]{at} <= time()) {
             respond(shift @timers);
         }
     }
+}
+
+
+# The kernel asks one socket after the other: one that it has asked may have
+# ended before the request that it finds on another came.  All are asked again,
+# and all ends are seen before a request begins.
+
+sub ready {
+    my ($wait) = @_;
+
+    return $select->can_read($wait) ? $select->can_read(0) : ();
 }
 
 
@@ -290,6 +302,8 @@ sub drop {
 }
 
 
+# the client, if it has sent something
+
 sub read_client {
     my ($socket) = @_;
 
@@ -300,9 +314,7 @@ sub read_client {
         return;
     }
 
-    if (!$client->{busy}) {
-        next_request($client);
-    }
+    return $client;
 }
 
 
