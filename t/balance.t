@@ -417,8 +417,8 @@ is($backend{a}->requests, 3, 'max_fails=3: three failures in all workers');
 is($fails->member($at{a})->{fails}, 3, 'are counted');
 is(everywhere(5), 'b20', 'then no worker asks it');
 is($backend{a}->requests, 3, 'indeed');
-is($nginx->count_log(qr/\[warn\].*upstream "fails": member \Q$at{a}\E .*disab/),
-   1, 'the log says so once');
+$nginx->logs(qr/\[warn\].*upstream "fails": member \Q$at{a}\E .*disab/, 1,
+             'the log says so once');
 
 wait_for { everywhere(1); $backend{a}->requests > 3 } FAIL_TIMEOUT + 10,
     'another try';

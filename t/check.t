@@ -177,10 +177,10 @@ $one->up;
 becomes('tcp', $one, 'up');
 
 is(answering('/tcp'), 'a b c d', 'the member is back');
-is($nginx->count_log(qr/"tcp": the check of member \Q$address\E has failed/), 1,
-   'its failure is reported once');
-is($nginx->count_log(qr/"tcp": the check of member \Q$address\E succeeds/), 1,
-   'its success, too');
+$nginx->logs(qr/"tcp": the check of member \Q$address\E has failed/, 1,
+             'its failure is reported once');
+$nginx->logs(qr/"tcp": the check of member \Q$address\E succeeds/, 1,
+             'its success, too');
 
 # by HTTP: what it asks, a status, a body, an answer that comes too late
 
@@ -228,8 +228,8 @@ wait_for { shown('kept')->{panic} } 10, 'the panic';
 
 cmp_ok($nginx->tally('/kept', 48)->{500} // 0, '>=', 34,
        'panic: all are asked, of which three of four fail');
-is($nginx->count_log(qr/"kept": panic, since checks of [23] of 4 members/), 1,
-   'it is reported once');
+$nginx->logs(qr/"kept": panic, since checks of [23] of 4 members/, 1,
+             'it is reported once');
 
 # a member that is down gets nothing, one that drains no new request
 
@@ -246,8 +246,7 @@ becomes('kept', $three, 'up');
 wait_for { !shown('kept')->{panic} } 10, 'the end of the panic';
 
 is(answering('/kept'), 'c d', 'no panic');
-is($nginx->count_log(qr/"kept": no panic any more/), 1,
-   'its end is reported once');
+$nginx->logs(qr/"kept": no panic any more/, 1, 'its end is reported once');
 
 # A reload, another zone, and the death of the agent keep the results: only $one
 # fails the first check then.

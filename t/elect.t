@@ -39,7 +39,7 @@ sub says_once {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
     wait_for { $nginx->count_log($pattern) } 10, 'the log';
-    is($nginx->count_log($pattern), 1, 'that is said once');
+    $nginx->logs($pattern, 1, 'that is said once');
 }
 
 

@@ -104,7 +104,7 @@ my $line = qr{
 }x;
 
 wait_for { $nginx->count_log($line) } 10, 'a line';
-is($nginx->count_log($line), 1, 'a line says what to do');
+$nginx->logs($line, 1, 'a line says what to do');
 
 my ($size) = $nginx->error_log() =~ /set "zone" in "etcd" to (\d+m) or more/;
 
@@ -122,7 +122,7 @@ $etcd->del('/small/2');
 $small->shows({ '/small/1' => '127.0.0.1:1001 1 up' },
               'the other upstream is followed');
 
-is($nginx->count_log($line), 1, 'it is not said again');
+$nginx->logs($line, 1, 'it is not said again');
 is($nginx->count_log(qr/cannot be read/), 0, 'and no watch is lost for it');
 
 # Members leave, and others get their room.
@@ -142,7 +142,7 @@ ok(wait_for(sub { large() == $left && &state() eq 'synced' }, 20, 'room'),
 register(0 .. MEMBERS - 1);
 ok(wait_for(sub { &state() eq 'zone full' }, 10, 'a full zone'), 'full again');
 wait_for { $nginx->count_log($line) > 1 } 10, 'another line';
-is($nginx->count_log($line), 2, 'which is said again');
+$nginx->logs($line, 2, 'which is said again');
 
 $nginx->set(ZONE => $size);
 ok($nginx->reload($config), 'a reload with a zone of that size');

@@ -253,8 +253,7 @@ $etcd->del(($lock->keys('/locks/left'))[0]);
 $lock->holds('/locks/left', 0, 'it is lost');
 ok(wait_for(sub { $register->count('gone', 'left-lost') }, 3),
    'the connection is closed then');
-is($nginx->count_log(qr/is lost after its request has ended/), 1,
-   'which is reported');
+$nginx->logs(qr/is lost after its request has ended/, 1, 'which is reported');
 
 
 # A lock is not kept for ever.
@@ -264,8 +263,7 @@ begun('bounded', 'first');
 $first->close;
 is($nginx->get('/bounded?id=bounded-second&stay=0')->{status}, 200,
    'the time is over');
-is($nginx->count_log(qr/locks are released although upstream/), 1,
-   'which is reported');
+$nginx->logs(qr/locks are released although upstream/, 1, 'which is reported');
 
 
 # kept connections, and tunnels

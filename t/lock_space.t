@@ -247,8 +247,8 @@ is(logged('default', 'is full'), 1, 'and says so');
 is($nginx->get('/x')->{status}, 503, 'no lock is taken');
 is_deeply([grep { $_ != 503 } together(30)], [],
           'also by requests that come together, whose puts are nested');
-is($nginx->count_log(qr/not put: failed precondition.*space exceeded/), 31,
-   'etcd has refused them all: none was asked for again');
+$nginx->logs(qr/not put: failed precondition.*space exceeded/, 31,
+             'etcd has refused them all: none was asked for again');
 is(scalar($lock->keys('/locks/hold')), scalar(@held), 'those held stay');
 $backend->set(hang => 0);
 $_->receive for @held;
@@ -392,8 +392,7 @@ my $calls = $fake->count(qr{/Status});
 
 ok(wait_for(sub { $fake->count(qr{/Status}) > $calls + 2 }, 20, 'calls'),
    'it is asked again');
-is($nginx->count_log(qr/$unknown: unimplemented/), 1,
-   'but not again mentioned');
+$nginx->logs(qr/$unknown: unimplemented/, 1, 'but not again mentioned');
 is(metric($_), undef, "there is no $_")
     for qw(size_bytes quota_bytes nospace);
 

@@ -283,8 +283,8 @@ my %kept = ('/keep/1' => "$at1 1 up", '/keep/2' => "$at2 1 up");
 $keep->shows(\%kept, 'on_empty=keep: all members stay');
 is_deeply([sort keys %{ $nginx->tally('/to/keep', 8) }], ['one', 'two'],
           'and answer');
-is($nginx->count_log(qr/\[warn\].*upstream "keep".*empty.*kept/), 1,
-   'the log says so once');
+$nginx->logs(qr/\[warn\].*upstream "keep".*empty.*kept/, 1,
+             'the log says so once');
 
 my $agent = $nginx->status->{agent}{pid};
 

@@ -198,7 +198,7 @@ is(key()->{value}, 'mine', 'the value is the other one');
 
 $etcd->del('/team/nginx/1');
 registers('two', 'and taken back when it is gone');
-is($nginx->count_log(qr/is owned by another client/), 1, 'it was logged once');
+$nginx->logs(qr/is owned by another client/, 1, 'it was logged once');
 $nginx->expect(qr/is owned by another client/);
 
 # etcd is away

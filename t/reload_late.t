@@ -151,7 +151,7 @@ sub goes_on {
 
     ok(wait_for(sub { !grep { $_ == $pid } $nginx->children }, 20),
        'it ends');
-    is($nginx->count_log(qr/ $pid exited with code 0/), 1, 'in order');
+    $nginx->logs(qr/ $pid exited with code 0/, 1, 'in order');
 }
 
 

@@ -234,8 +234,8 @@ for my $case (["one\ntwo", 'LF at byte 4'], ["\r\nX-Evil: 1", 'CR at byte 1'],
     like(variable('flag')->{reason}, qr/\Q$reason\E/, 'with a reason');
     is(variable('flag')->{invalid_revision}, $at, 'and a revision');
     is(get('/'), 'on|b|on|theirs|on', 'the last good one stays');
-    is($nginx->count_log(qr/revision $at is invalid: .*\Q$reason\E.*stays/),
-       1, 'it is reported once');
+    $nginx->logs(qr/revision $at is invalid: .*\Q$reason\E.*stays/, 1,
+                 'it is reported once');
 }
 
 unlike(join('', %{ $nginx->get('/proxy')->{headers} }), qr/evil/i,
@@ -249,8 +249,8 @@ ok(!exists variable('flag')->{reason}, 'the reason is gone');
 
 my $bad = $etcd->put('/flags/rate', "1\n2\n");
 says('rate', 'invalid', 'null', 'without a good one before');
-is($nginx->count_log(qr/revision $bad is invalid: .* its default is used/),
-   1, 'it is the default');
+$nginx->logs(qr/revision $bad is invalid: .* its default is used/, 1,
+             'it is the default');
 $etcd->del('/flags/rate');
 says('rate', 'default', 'null', 'a refused one is deleted');
 
@@ -418,8 +418,8 @@ wait_for {
 } 30, 'rights';
 is($user->get('/')->{body}, 'back|no', 'one is readable, the other is not');
 is($user->status->{clusters}{default}{state}, 'denied', 'the cluster says so');
-is($user->count_log(qr/\[error\].*"\/flags\/secret" cannot be read/), 1,
-   'as does the log, once');
+$user->logs(qr/\[error\].*"\/flags\/secret" cannot be read/, 1,
+            'as does the log, once');
 
 $etcd->manage('role', 'grant-permission', 'flags', 'read', '/flags/secret');
 wait_for { $user->get('/')->{body} eq 'back|x' } 20, 'a right';

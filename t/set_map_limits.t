@@ -108,8 +108,8 @@ is(body('/few?name=4'), "\n", 'it has no value');
 is(body('/few?name=1'), "v1\n", 'the others have theirs');
 $etcd->put('/few/5', 'v5');
 becomes { numbers('few') } 'values=3 unused=2 invalid=0', 'two are too many';
-is($nginx->count_log(qr{keys below "/few/" are not used: "limit="}), 1,
-   'this is reported once');
+$nginx->logs(qr{keys below "/few/" are not used: "limit="}, 1,
+             'this is reported once');
 $etcd->put('/few/1', 'w1');
 becomes { body('/few?name=1') } "w1\n", 'a used key changes';
 $etcd->del('/few/1');
@@ -127,8 +127,7 @@ becomes { length(body('/long?name=a')) } 65536, '64 KB';
 $etcd->put('/long/a', 'y' x 65537);
 becomes { numbers('long') } 'values=1 unused=0 invalid=1', 'a byte more';
 is(body('/long?name=a'), 'x' x 65536, 'leaves the former value');
-is($nginx->count_log(qr/65537 bytes, at most 65536 are allowed/), 1,
-   'is reported');
+$nginx->logs(qr/65537 bytes, at most 65536 are allowed/, 1, 'is reported');
 
 # a full zone
 
@@ -141,8 +140,8 @@ becomes {
     my ($used, $unused) = numbers('full') =~ /values=(\d+) unused=(\d+)/;
     ($unused // 0) > 0 && $used + $unused
 } 42, 'some keys do not fit';
-is($nginx->count_log(qr{keys below "/full/" are not used: the "zone" is full}),
-   1, 'this is reported');
+$nginx->logs(qr{keys below "/full/" are not used: the "zone" is full}, 1,
+             'this is reported');
 is(body('/full?name=1'), '1' x 8000, 'those that do have their values');
 $etcd->put('/full/1', 'b' x 8100);
 becomes { length(body('/full?name=1')) } 8000, 'a change does not fit either';

@@ -247,8 +247,8 @@ for my $name (sort keys %known) {
     is_deeply($now, $known{$name}, "$name is as it was");
 }
 
-is($nginx->count_log(qr/\[notice\].*members of revision \d+ are from state/),
-   2, 'the log says where they are from');
+$nginx->logs(qr/\[notice\].*members of revision \d+ are from state/, 2,
+             'the log says where they are from');
 is($nginx->count_log(qr/state file .* is not used/), 0, 'and no more');
 
 ok($nginx->quit(), 'it quits');
@@ -354,8 +354,8 @@ $nginx->upstream('api')->shows({ '/services/api/2' => "$at2 2 up",
                                  '/services/api/4' => "$at3 1 up",
                                  '/services/api/6' => "$at1 1 up" },
                                'compacted while nginx was away');
-is($nginx->count_log(qr/"default": prefix "\/services\/.*compacted/), 1,
-   'it was listed, and the log says why');
+$nginx->logs(qr/"default": prefix "\/services\/.*compacted/, 1,
+             'it was listed, and the log says why');
 
 # Keys that are no members show again after a restart.
 
@@ -381,8 +381,7 @@ $nginx->start();
 $nginx->upstream('api')->shows({ '/services/api/new' => "$at2 1 up" },
                                'etcd was emptied while nginx was away');
 $nginx->upstream('static')->shows({ $at1 => "$at1 3 up" }, 'in all upstreams');
-is($nginx->count_log(qr/"default": the revision went back/), 1,
-   'the log says so');
+$nginx->logs(qr/"default": the revision went back/, 1, 'the log says so');
 
 # another cluster
 
@@ -395,8 +394,7 @@ ok($nginx->quit(), 'nginx quits');
 $nginx->set(ETCD => $other->endpoints)->start($config);
 $nginx->upstream('api')->shows({ '/services/api/other' => "$at3 1 up" },
                                'another cluster');
-is($nginx->count_log(qr/"default": another cluster answers/), 1,
-   'the log says so');
+$nginx->logs(qr/"default": another cluster answers/, 1, 'the log says so');
 ok(keeps('api', '/services/api/other'), 'it is saved');
 
 # a burst of changes under load: few files, no request fails
@@ -439,7 +437,7 @@ like($nginx->error_log, qr/be saved: write\(\) "\Q$file\E" failed \(28: /,
 is($nginx->get('/to/api')->{status}, 200, 'requests are served');
 ok(wait_for(sub { $nginx->count_log(qr/\[info\].*cannot be saved/) }, 20),
    'it is tried again');
-is($nginx->count_log($failed), 1, 'there is one error');
+$nginx->logs($failed, 1, 'there is one error');
 holds_only('filler', 'no half of a file is left');
 
 $disk->empty();
@@ -459,7 +457,7 @@ like($nginx->error_log, qr/cannot be saved: open\(\) "\Q$file\E" failed \(20: /,
 is($nginx->get('/to/api')->{status}, 200, 'requests are served');
 ok(wait_for(sub { $nginx->count_log(qr/\[info\].*saved: open.*\(20: /) }, 20),
    'it is tried again');
-is($nginx->count_log($failed), 2, 'there is one error');
+$nginx->logs($failed, 2, 'there is one error');
 
 unlink($dir);
 rename("$dir.away", $dir) or die "rename: $!\n";
@@ -475,8 +473,8 @@ print $out '[';
 close($out);
 
 $nginx->start();
-is($nginx->count_log(qr/\[error\].*state file .* is not used/), 1,
-   'a damaged file is not used');
+$nginx->logs(qr/\[error\].*state file .* is not used/, 1,
+             'a damaged file is not used');
 ok(keeps('api', '/services/api/other', '/services/api/full',
          '/services/api/x', map { "/services/api/$_" } 0 .. 9),
    'and is replaced when etcd has been read');

@@ -243,8 +243,7 @@ ok(wait_for(sub { $nginx->count_log(qr{"/big/" cannot be read: .*$limit}) },
             10, 'the log about /big/'),
    'the log names the prefix, the size and the directive');
 
-is($nginx->count_log(qr/\[error\].*max_message_size" of 65536/), 1,
-   'in one line');
+$nginx->logs(qr/\[error\].*max_message_size" of 65536/, 1, 'in one line');
 
 $etcd->put('/big/1', '127.0.0.1:1003');
 

@@ -124,8 +124,8 @@ my @few = hold('few', QUEUE);
 api()->holds(QUEUE, 'as many as may are held');
 is(Http::statuses(hold('few', 3)), '503 503 503', 'others are refused');
 api()->holds(QUEUE, 'and leave nothing');
-is($nginx->count_log(qr/\[error\].*no usable member in upstream "api", and 5/),
-   3, 'the log says why');
+$nginx->logs(qr/\[error\].*no usable member in upstream "api", and 5/, 3,
+             'the log says why');
 
 my @many = hold('many', MORE);
 

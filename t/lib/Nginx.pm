@@ -757,6 +757,20 @@ sub count_log {
 }
 
 
+# A test that it comes to have N such lines, which may come after what they tell
+# of, and has no more.
+
+sub logs {
+    my ($self, $pattern, $n, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    wait_for { $self->count_log($pattern) >= $n } 10, $name;
+
+    return Test::More::is($self->count_log($pattern), $n, $name);
+}
+
+
 # Lines of error.log that match this are wanted: check() does not complain about
 # them.
 
