@@ -33,7 +33,8 @@ use warnings;
 use Cwd qw(abs_path);
 use File::Basename qw(dirname);
 use JSON::PP;
-use Test::More ();
+
+use parent 'ErrorLog';
 
 use Becomes;
 use Finish;
@@ -41,7 +42,6 @@ use Http;
 use Line;
 use Port;
 use Process;
-use Slurp;
 use Upstream;
 use Wait;
 
@@ -55,9 +55,6 @@ use constant {
 my $top = abs_path(dirname(__FILE__) . '/../..');
 my $count = 0;
 my $built_with;
-
-my $SANITIZER = qr/Sanitizer|runtime error:/;
-my $ALARMING = qr/\[(?:alert|crit|emerg)\]|exited on signal|$SANITIZER/;
 
 
 # etcd => $etcd, modules => ['etcd', 'http', 'stream'] (default: as needed),
@@ -362,7 +359,8 @@ sub configtest {
     my ($status, $output) =
         $self->run_nginx($self->command('configtest.log', '-t'));
 
-    push @{ $self->{problems} }, grep { /$SANITIZER/ } split(/\n/, $output);
+    push @{ $self->{problems} },
+        grep { /$ErrorLog::SANITIZER/ } split(/\n/, $output);
 
     return ($status == 0 ? 1 : 0, $output);
 }
@@ -734,80 +732,6 @@ sub lines_of {
     open(my $file, '<', "$self->{dir}/$name") or return;
 
     return <$file>;
-}
-
-
-# logs
-
-sub error_log {
-    my ($self) = @_;
-
-    open(my $file, '<', "$self->{dir}/error.log") or return '';
-
-    local $/;
-
-    return <$file> // '';
-}
-
-
-sub count_log {
-    my ($self, $pattern) = @_;
-
-    return scalar(grep { /$pattern/ } split(/\n/, $self->error_log));
-}
-
-
-# A test that it comes to have N such lines, which may come after what they tell
-# of, and has no more.
-
-sub logs {
-    my ($self, $pattern, $n, $name) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    wait_for { $self->count_log($pattern) >= $n } 10, $name;
-
-    return Test::More::is($self->count_log($pattern), $n, $name);
-}
-
-
-# Lines of error.log that match this are wanted: check() does not complain about
-# them.
-
-sub expect {
-    my ($self, @patterns) = @_;
-
-    push @{ $self->{expected} }, @patterns;
-}
-
-
-sub check {
-    my ($self) = @_;
-
-    Test::More::is(join("\n", $self->problems), '', 'nginx gave no alarm');
-}
-
-
-sub problems {
-    my ($self) = @_;
-
-    my @lines = grep { /$ALARMING/ } split(/\n/, $self->error_log);
-
-    for my $pattern (@{ $self->{expected} }) {
-        @lines = grep { !/$pattern/ } @lines;
-    }
-
-    my %seen;
-
-    return (@{ $self->{problems} }, grep({ !$seen{$_}++ } @lines),
-            $self->sanitizer_reports);
-}
-
-
-sub sanitizer_reports {
-    my ($self) = @_;
-
-    return map { slurp($_) } glob("$self->{dir}/sanitizer.*");
 }
 
 
