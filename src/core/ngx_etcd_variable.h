@@ -12,7 +12,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_admission.h>
 #include <ngx_etcd_peer_data.h>
 
 
@@ -24,18 +23,12 @@ typedef ngx_int_t (*ngx_etcd_variable_member_pt)(ngx_str_t *name,
 typedef ngx_int_t (*ngx_etcd_variable_request_pt)(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 
-typedef ngx_int_t (*ngx_etcd_variable_election_pt)(ngx_str_t *name,
-    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-
-
 /* Each variable has one of the functions. */
 
 typedef struct {
-    ngx_str_t                       name;      /* of an election: a prefix */
+    ngx_str_t                       name;
     ngx_etcd_variable_member_pt     member;    /* the peer may be NULL */
     ngx_etcd_variable_request_pt    request;
-    ngx_etcd_variable_election_pt   election;
 } ngx_etcd_variable_t;
 
 
@@ -52,24 +45,9 @@ extern ngx_etcd_variable_t  ngx_etcd_variables[];
 void ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v,
     u_char *data, size_t len);
 
-/* Returns the election of a variable, by its complete name; NULL: none. */
-ngx_etcd_campaign_t *ngx_etcd_variable_campaign(ngx_str_t *name);
-
-/*
- * Sets the value of such a variable: at present, or in the term of the
- * admission, unless that is NULL.
- */
-ngx_int_t ngx_etcd_variable_election(ngx_str_t *name,
-    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-
-/*
- * Called when all variables that are used are known, those of http or stream:
- * an election variable requires a declared election.  NGX_ERROR: no memory.
- * The name is the first field of a variable, in http and in stream.
- */
-ngx_int_t ngx_etcd_variable_used(ngx_conf_t *cf, ngx_array_t *variables);
-
+/* Sets a number as the value, in memory of the pool.  NGX_ERROR: no memory. */
+ngx_int_t ngx_etcd_variable_number(ngx_str_t *name, ngx_variable_value_t *v,
+    uint64_t number, ngx_pool_t *pool);
 
 /*
  * Returns the first variable of a pattern that does not exist, or NULL: "keys"

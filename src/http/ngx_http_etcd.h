@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_etcd_compat.h>
+#include <ngx_etcd_election_variable.h>
 #include <ngx_etcd_require_leader.h>
 #include <ngx_etcd_request_lock.h>
 #include <ngx_etcd_pin.h>

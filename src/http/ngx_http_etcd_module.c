@@ -362,7 +362,7 @@ ngx_http_etcd_init(ngx_conf_t *cf)
 
     ngx_http_etcd_session_init(cf);
 
-    return ngx_etcd_variable_used(cf, &cmcf->variables);
+    return ngx_etcd_election_variable_used(cf, &cmcf->variables);
 }
 
 

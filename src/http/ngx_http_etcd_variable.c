@@ -25,26 +25,29 @@ static ngx_int_t ngx_http_etcd_election_variable(ngx_http_request_t *r,
 ngx_int_t
 ngx_http_etcd_variable_add(ngx_conf_t *cf)
 {
-    ngx_uint_t            flags;
-    ngx_etcd_variable_t  *v;
-    ngx_http_variable_t  *var;
+    ngx_etcd_variable_t           *v;
+    ngx_http_variable_t           *var;
+    ngx_etcd_election_variable_t  *ev;
 
     for (v = ngx_etcd_variables; v->name.len != 0; v++) {
-        flags = NGX_HTTP_VAR_NOCACHEABLE;
-
-        if (v->election != NULL) {
-            flags |= NGX_HTTP_VAR_PREFIX;
-        }
-
-        var = ngx_http_add_variable(cf, &v->name, flags);
+        var = ngx_http_add_variable(cf, &v->name, NGX_HTTP_VAR_NOCACHEABLE);
         if (var == NULL) {
             return NGX_ERROR;
         }
 
         var->get_handler = v->member ? ngx_http_etcd_member_variable
-                           : v->request ? ngx_http_etcd_variable
-                                        : ngx_http_etcd_election_variable;
+                                     : ngx_http_etcd_variable;
         var->data = (uintptr_t) v;
+    }
+
+    for (ev = ngx_etcd_election_variables; ev->name.len != 0; ev++) {
+        var = ngx_http_add_variable(cf, &ev->name, NGX_HTTP_VAR_NOCACHEABLE
+                                                  |NGX_HTTP_VAR_PREFIX);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_http_etcd_election_variable;
     }
 
     return ngx_http_etcd_lock_add_variables(cf);
@@ -97,7 +100,7 @@ ngx_http_etcd_election_variable(ngx_http_request_t *r,
     ngx_etcd_admission_t  *admission;
 
     name = (ngx_str_t *) data;
-    campaign = ngx_etcd_variable_campaign(name);
+    campaign = ngx_etcd_election_variable_campaign(name);
 
     if (campaign == NULL) {
         v->not_found = 1;
@@ -106,5 +109,6 @@ ngx_http_etcd_election_variable(ngx_http_request_t *r,
 
     admission = ngx_http_etcd_require_leader_admission(r, campaign);
 
-    return ngx_etcd_variable_election(name, campaign, admission, v, r->pool);
+    return ngx_etcd_election_variable_value(name, campaign, admission, v,
+                                            r->pool);
 }

@@ -251,7 +251,7 @@ ngx_stream_etcd_init(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
-    return ngx_etcd_variable_used(cf, &cmcf->variables);
+    return ngx_etcd_election_variable_used(cf, &cmcf->variables);
 }
 
 

@@ -23,26 +23,29 @@ static ngx_int_t ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
 ngx_int_t
 ngx_stream_etcd_variable_add(ngx_conf_t *cf)
 {
-    ngx_uint_t              flags;
-    ngx_etcd_variable_t    *v;
-    ngx_stream_variable_t  *var;
+    ngx_etcd_variable_t           *v;
+    ngx_stream_variable_t         *var;
+    ngx_etcd_election_variable_t  *ev;
 
     for (v = ngx_etcd_variables; v->name.len != 0; v++) {
-        flags = NGX_STREAM_VAR_NOCACHEABLE;
-
-        if (v->election != NULL) {
-            flags |= NGX_STREAM_VAR_PREFIX;
-        }
-
-        var = ngx_stream_add_variable(cf, &v->name, flags);
+        var = ngx_stream_add_variable(cf, &v->name, NGX_STREAM_VAR_NOCACHEABLE);
         if (var == NULL) {
             return NGX_ERROR;
         }
 
         var->get_handler = v->member ? ngx_stream_etcd_member_variable
-                           : v->request ? ngx_stream_etcd_variable
-                                        : ngx_stream_etcd_election_variable;
+                                     : ngx_stream_etcd_variable;
         var->data = (uintptr_t) v;
+    }
+
+    for (ev = ngx_etcd_election_variables; ev->name.len != 0; ev++) {
+        var = ngx_stream_add_variable(cf, &ev->name, NGX_STREAM_VAR_NOCACHEABLE
+                                                  |NGX_STREAM_VAR_PREFIX);
+        if (var == NULL) {
+            return NGX_ERROR;
+        }
+
+        var->get_handler = ngx_stream_etcd_election_variable;
     }
 
     return ngx_stream_etcd_lock_add_variables(cf);
@@ -88,15 +91,14 @@ ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
 
     name = (ngx_str_t *) data;
     pool = s->connection->pool;
-    campaign = ngx_etcd_variable_campaign(name);
+    campaign = ngx_etcd_election_variable_campaign(name);
 
     if (campaign == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    return ngx_etcd_variable_election(name, campaign,
-                                      ngx_etcd_admission_find(pool, s,
-                                                              campaign),
-                                      v, pool);
+    return ngx_etcd_election_variable_value(name, campaign,
+                                    ngx_etcd_admission_find(pool, s, campaign),
+                                    v, pool);
 }
