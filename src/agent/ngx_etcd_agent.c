@@ -63,6 +63,7 @@ static ngx_array_t  *ngx_etcd_agents;
 static ngx_int_t ngx_etcd_agent_create(ngx_cycle_t *cycle,
     ngx_etcd_agent_t *agent, ngx_etcd_conf_t *conf, ngx_fd_t wakeup);
 static void ngx_etcd_agent_tick(ngx_event_t *ev);
+static ngx_uint_t ngx_etcd_agent_declared(ngx_etcd_conf_t *conf);
 static ngx_uint_t ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent,
     uint64_t owner);
 static void ngx_etcd_agent_claim(ngx_etcd_agent_t *agent);
@@ -257,6 +258,38 @@ ngx_etcd_agent_wanted(ngx_etcd_conf_t *conf)
 }
 
 
+/*
+ * Returns 0 if an agent of a newer configuration has removed a set: this
+ * process has started late, or the newer configuration needs no agent any more.
+ */
+
+static ngx_uint_t
+ngx_etcd_agent_declared(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_catalog_conf_t  **catalogs;
+    ngx_etcd_service_conf_t  **services;
+
+    services = conf->services.elts;
+
+    for (i = 0; i < conf->services.nelts; i++) {
+        if (services[i]->set->object.id != services[i]->set_id) {
+            return 0;
+        }
+    }
+
+    catalogs = conf->catalogs.elts;
+
+    for (i = 0; i < conf->catalogs.nelts; i++) {
+        if (catalogs[i]->map->object.id != catalogs[i]->map_id) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
 static ngx_uint_t
 ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
 {
@@ -269,7 +302,7 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
     if (owner == 0
         || ngx_etcd_zone_owner_epoch(owner) < agent->zone->epoch)
     {
-        return ngx_etcd_conf_declared(agent->conf);
+        return ngx_etcd_agent_declared(agent->conf);
     }
 
     if (ngx_etcd_zone_owner_epoch(owner) > agent->zone->epoch) {

@@ -7,11 +7,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_shown.h>
 #include <ngx_etcd_restore_state.h>
 #include <ngx_etcd_state_save.h>
 #include <ngx_etcd_state_file.h>
+#include <ngx_etcd_value_conf.h>
 
 
 #define NGX_ETCD_STATE_FILE_PIECE  1           /* ms between steps */

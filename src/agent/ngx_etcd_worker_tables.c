@@ -6,8 +6,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_worker_tables.h>
 
 
@@ -41,8 +43,8 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_event_t *sync,
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_catalog_conf_worker(catalogs[i], &conf->values,
-                                     &conf->value_maps, sync, log);
+        ngx_etcd_catalog_conf_worker(catalogs[i], conf,
+                                     ngx_etcd_value_conf_reading, sync, log);
     }
 }
 

@@ -9,11 +9,9 @@
 #include <ngx_event.h>
 #include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_value_conf.h>
 
 
 static ngx_uint_t ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf);
-static ngx_uint_t ngx_etcd_catalog_conf_reads(ngx_etcd_catalog_conf_t *conf);
 static ngx_uint_t ngx_etcd_catalog_conf_loaded(void *data);
 static ngx_uint_t ngx_etcd_catalog_conf_always(void *data);
 static void ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf);
@@ -62,7 +60,8 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
 
 void
 ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
-    ngx_array_t *values, ngx_array_t *maps, ngx_event_t *sync, ngx_log_t *log)
+    ngx_etcd_conf_t *cluster, ngx_etcd_catalog_conf_reading_pt reading,
+    ngx_event_t *sync, ngx_log_t *log)
 {
     ngx_etcd_table_cache_t  *cache;
 
@@ -78,8 +77,8 @@ ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
 
     ngx_etcd_table_cache_init(cache);
 
-    conf->values = values;
-    conf->maps = maps;
+    conf->cluster = cluster;
+    conf->reading = reading;
 
     ngx_etcd_wait_queue_init(&conf->loading, ngx_etcd_catalog_conf_loaded, NULL,
                              conf, log);
@@ -213,45 +212,11 @@ ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf)
         return 1;
     }
 
-    if (conf->values != NULL && !ngx_etcd_catalog_conf_reads(conf)) {
-        conf->values = NULL;
+    if (conf->reading != NULL && !conf->reading(conf->cluster)) {
+        conf->reading = NULL;
     }
 
-    return conf->values != NULL;
-}
-
-
-/*
- * Returns 1 while a value is read for the first time: a variable of the prefix
- * may have a default in its place.
- */
-
-static ngx_uint_t
-ngx_etcd_catalog_conf_reads(ngx_etcd_catalog_conf_t *conf)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_value_conf_t      **values;
-    ngx_etcd_value_map_conf_t  **maps;
-
-    values = conf->values->elts;
-
-    for (i = 0; i < conf->values->nelts; i++) {
-        if (ngx_etcd_value_get(values[i])->state
-            == NGX_ETCD_SHARED_VALUE_LOADING)
-        {
-            return 1;
-        }
-    }
-
-    maps = conf->maps->elts;
-
-    for (i = 0; i < conf->maps->nelts; i++) {
-        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
-            return 1;
-        }
-    }
-
-    return 0;
+    return conf->reading != NULL;
 }
 
 

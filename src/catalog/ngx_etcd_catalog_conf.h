@@ -13,6 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_pattern.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_set_map.h>
@@ -23,6 +24,12 @@
 #define NGX_ETCD_CATALOG_LIMIT  1024         /* sets, by default */
 #define NGX_ETCD_CATALOG_MAX_LIMIT  1000000
 #define NGX_ETCD_CATALOG_IDLE   600000       /* ms, by default */
+
+
+/* Returns 1 while a value of the cluster is read for the first time. */
+
+typedef ngx_uint_t (*ngx_etcd_catalog_conf_reading_pt)(
+    ngx_etcd_conf_t *cluster);
 
 
 /* Made by the configuration, lives as long as the cycle. */
@@ -46,10 +53,9 @@ typedef struct {
     /* of each worker */
 
     ngx_etcd_table_cache_t       cache;
-    ngx_array_t                 *values;       /* ngx_etcd_value_conf_t * and */
-    ngx_array_t                 *maps;         /* ngx_etcd_value_map_conf_t *
-                                                  of the cluster; NULL: all of
-                                                  them were read */
+    ngx_etcd_conf_t             *cluster;
+    ngx_etcd_catalog_conf_reading_pt
+                                 reading;      /* NULL: all values were read */
     ngx_etcd_wait_queue_t        loading;      /* wait until the set, or that
                                                   there is none, is known */
     ngx_etcd_wait_queue_t        known;        /* go on, since it is */
@@ -79,11 +85,12 @@ ngx_int_t ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
 
 /*
  * Called in each worker: makes its cache of tables.  A prefix may have
- * variables of "etcd_set": "values" and "maps" are all of the cluster.  "sync"
- * is posted to have ngx_etcd_catalog_conf_sync() called soon.
+ * variables of "etcd_set", which have no set until they were read.  "sync" is
+ * posted to have ngx_etcd_catalog_conf_sync() called soon.
  */
 void ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
-    ngx_array_t *values, ngx_array_t *maps, ngx_event_t *sync, ngx_log_t *log);
+    ngx_etcd_conf_t *cluster, ngx_etcd_catalog_conf_reading_pt reading,
+    ngx_event_t *sync, ngx_log_t *log);
 void ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf);
 
 /*

@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_catalog_set.h>
-#include <ngx_etcd_leader_keys.h>
 
 
 #define NGX_ETCD_CATALOG_SET_POOL  2048
@@ -74,8 +73,8 @@ ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
     conf->set = found->set;
     conf->set_id = found->set_id;
 
-    if (conf->leader != NULL
-        && ngx_etcd_leader_keys_join(conf, set->pool) != NGX_OK)
+    if (conf->source->join != NULL
+        && conf->source->join(conf, set->pool) != NGX_OK)
     {
         return NGX_ERROR;
     }

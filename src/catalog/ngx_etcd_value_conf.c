@@ -270,3 +270,32 @@ ngx_etcd_value_conf_refuse(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
 
     return reason;
 }
+
+
+ngx_uint_t
+ngx_etcd_value_conf_reading(ngx_etcd_conf_t *conf)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_conf_t      **values;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    values = conf->values.elts;
+
+    for (i = 0; i < conf->values.nelts; i++) {
+        if (ngx_etcd_value_get(values[i])->state
+            == NGX_ETCD_SHARED_VALUE_LOADING)
+        {
+            return 1;
+        }
+    }
+
+    maps = conf->value_maps.elts;
+
+    for (i = 0; i < conf->value_maps.nelts; i++) {
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
+            return 1;
+        }
+    }
+
+    return 0;
+}

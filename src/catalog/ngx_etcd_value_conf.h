@@ -13,6 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_value.h>
 #include <ngx_etcd_value_map.h>
 
@@ -49,6 +50,12 @@ char *ngx_etcd_value_conf_table(ngx_etcd_value_map_conf_t *conf,
 ngx_str_t *ngx_etcd_value_conf_refuse(ngx_etcd_value_map_conf_t *conf,
     ngx_str_t *key, ngx_str_t *value, u_char *scratch, u_char *buf,
     ngx_str_t *reason);
+
+/*
+ * Returns 1 while a value is read for the first time: a variable of a prefix
+ * may have a default in its place.
+ */
+ngx_uint_t ngx_etcd_value_conf_reading(ngx_etcd_conf_t *conf);
 
 
 #endif /* _NGX_ETCD_VALUE_CONF_H_INCLUDED_ */

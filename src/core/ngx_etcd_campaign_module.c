@@ -203,6 +203,10 @@ ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
 
     campaign->cluster = ecf;
 
+    if (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
+        ecf->coordinates = 1;
+    }
+
     return (ngx_etcd_conf_push(&ecf->campaigns, campaign) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
 }

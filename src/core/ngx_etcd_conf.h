@@ -13,11 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_cluster.h>
-#include <ngx_etcd_service.h>
-#include <ngx_etcd_value.h>
-#include <ngx_etcd_value_map.h>
 #include <ngx_etcd_zone.h>
 
 
@@ -52,6 +48,12 @@ typedef struct {
     ngx_path_t                *state_path;    /* NULL: no state file */
     ngx_str_t                  state_file;    /* path, zero-terminated */
     ngx_uint_t                 defined;       /* not only referenced */
+    ngx_uint_t                 coordinates;   /* has leaders, elections or
+                                                 locks, which must not be
+                                                 wrong.  A registration harms
+                                                 nobody when it stays too long,
+                                                 nor does a stale member */
+    ngx_uint_t                 secrets;       /* a value is a private key */
     u_char                    *file;          /* place of first reference */
     ngx_uint_t                 line;
 } ngx_etcd_conf_t;
@@ -95,20 +97,6 @@ ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 
 /* Adds a pointer to an array of pointers.  NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_conf_push(ngx_array_t *array, void *pointer);
-
-/* Adds a service, zeroed except for the name; NULL: no memory. */
-ngx_etcd_service_conf_t *ngx_etcd_conf_add_service(ngx_conf_t *cf,
-    ngx_etcd_conf_t *conf, ngx_str_t *name);
-
-/* Adds a service whose prefix has variables; NULL: no memory. */
-ngx_etcd_catalog_conf_t *ngx_etcd_conf_add_catalog(ngx_conf_t *cf,
-    ngx_etcd_conf_t *conf, ngx_str_t *name);
-
-/*
- * Returns 0 if an agent of a newer configuration has removed a set: this
- * process has started late, or the newer configuration needs no agent any more.
- */
-ngx_uint_t ngx_etcd_conf_declared(ngx_etcd_conf_t *conf);
 
 
 #endif /* _NGX_ETCD_CONF_H_INCLUDED_ */

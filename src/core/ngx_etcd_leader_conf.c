@@ -14,6 +14,7 @@
 #include <ngx_etcd_leader_keys.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_parameter.h>
+#include <ngx_etcd_patroni.h>
 #include <ngx_etcd_patroni_url.h>
 #include <ngx_etcd_str.h>
 
@@ -209,6 +210,16 @@ static ngx_etcd_leader_param_t  ngx_etcd_leader_params[] = {
 };
 
 
+/* by ngx_etcd_leader_format_e */
+
+static const ngx_etcd_leader_source_t  *ngx_etcd_leader_conf_sources[] = {
+    &ngx_etcd_leader_election,
+    &ngx_etcd_leader_key,
+    &ngx_etcd_patroni_source,
+    &ngx_etcd_leader_vitess,
+};
+
+
 char *
 ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 {
@@ -232,6 +243,8 @@ ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     if (ngx_etcd_leader_conf_format(cf, service) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
+
+    service->source = &ngx_etcd_leader_conf_sources[leader->format]->source;
 
     value = cf->args->elts;
     rv = NGX_CONF_OK;

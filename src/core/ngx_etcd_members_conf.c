@@ -11,6 +11,7 @@
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_parameter.h>
+#include <ngx_etcd_source.h>
 
 
 /* parameters of "etcd_guard" that were seen, in the order of their names */
@@ -62,6 +63,7 @@ ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     }
 
     if (rv == NGX_CONF_OK) {
+        service->source = ngx_etcd_source_members(service);
 
         /* a set has the members of one service: no name is compared */
 

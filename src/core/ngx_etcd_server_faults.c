@@ -6,19 +6,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_campaign.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_server_version.h>
 #include <ngx_etcd_server_versions.h>
-#include <ngx_etcd_service.h>
 #include <ngx_etcd_shown.h>
-#include <ngx_etcd_value_map.h>
 
 
 static void ngx_etcd_server_faults_known(void *data, ngx_str_t *url,
     uint64_t version);
-static ngx_uint_t ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf);
-static ngx_uint_t ngx_etcd_server_faults_secrets(ngx_etcd_conf_t *conf);
 static void ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf,
     ngx_str_t *url);
 static void ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
@@ -51,7 +46,7 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
     fault = ngx_etcd_server_version_fault(version, &mended);
 
     if (fault != NULL
-        && ngx_etcd_server_faults_matter(conf)
+        && conf->coordinates
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_FAULT))
     {
@@ -62,7 +57,7 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
     fault = ngx_etcd_server_version_advisory(version, &mended);
 
     if (fault != NULL
-        && ngx_etcd_server_faults_secrets(conf)
+        && (conf->secrets || conf->client.user.len != 0)
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_ADVISORY))
     {
@@ -72,67 +67,11 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
 }
 
 
-/*
- * A registration harms nobody when it stays too long, nor does a stale member.
- * The proof of a leader is a read.
- */
-
-static ngx_uint_t
-ngx_etcd_server_faults_matter(ngx_etcd_conf_t *conf)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_campaign_t      **campaigns;
-    ngx_etcd_service_conf_t  **services;
-
-    if (conf->locks.nelts != 0) {
-        return 1;
-    }
-
-    services = conf->services.elts;
-
-    for (i = 0; i < conf->services.nelts; i++) {
-        if (services[i]->leader != NULL) {
-            return 1;
-        }
-    }
-
-    campaigns = conf->campaigns.elts;
-
-    for (i = 0; i < conf->campaigns.nelts; i++) {
-        if (campaigns[i]->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* Returns 1 if rights in etcd matter, or private keys are there. */
-
-static ngx_uint_t
-ngx_etcd_server_faults_secrets(ngx_etcd_conf_t *conf)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_value_map_conf_t  **maps;
-
-    maps = conf->value_maps.elts;
-
-    for (i = 0; i < conf->value_maps.nelts; i++) {
-        if (maps[i]->secret) {
-            return 1;
-        }
-    }
-
-    return conf->client.user.len != 0;
-}
-
-
 static void
 ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
 {
-    if ((ngx_etcd_server_faults_matter(conf)
-         || ngx_etcd_server_faults_secrets(conf))
+    if ((conf->coordinates
+         || (conf->secrets || conf->client.user.len != 0))
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_UNTOLD))
     {

@@ -121,6 +121,8 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
         }
     }
 
+    sv->cluster->secrets |= sv->secret;
+
     emcf = ngx_etcd_conf_main(cf->cycle);
 
     return (ngx_etcd_conf_push(&emcf->set_variables, sv) == NGX_OK) ? sv : NULL;

@@ -19,6 +19,8 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_pattern_values.h>
+#include <ngx_etcd_value.h>
+#include <ngx_etcd_value_map.h>
 
 
 typedef struct {

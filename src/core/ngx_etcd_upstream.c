@@ -18,6 +18,10 @@
 
 static ngx_etcd_service_conf_t *ngx_etcd_upstream_service(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name);
+static ngx_etcd_service_conf_t *ngx_etcd_upstream_fixed(ngx_conf_t *cf,
+    ngx_etcd_conf_t *conf, ngx_str_t *name);
+static ngx_etcd_catalog_conf_t *ngx_etcd_upstream_catalog(ngx_conf_t *cf,
+    ngx_etcd_conf_t *conf, ngx_str_t *name);
 static ngx_int_t ngx_etcd_upstream_pattern(ngx_conf_t *cf,
     ngx_etcd_catalog_conf_t *catalog, ngx_str_t *text);
 static char *ngx_etcd_upstream_leader(ngx_conf_t *cf,
@@ -86,6 +90,7 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     service->member.defaults.fail_timeout = 10;
 
     upstream->service = service;
+    upstream->cluster->coordinates |= leader;
     ngx_etcd_upstream_place(cf, upstream);
 
     rv = leader ? ngx_etcd_upstream_leader(cf, service)
@@ -95,7 +100,6 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
         return rv;
     }
 
-    service->source = ngx_etcd_source(service);
     catalog = ngx_etcd_catalog_of(service);
 
     return (catalog == NULL
@@ -118,14 +122,57 @@ ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     value = cf->args->elts;
 
     if (!ngx_etcd_pattern_has_variable(&value[1])) {
-        return ngx_etcd_conf_add_service(cf, upstream->cluster, name);
+        return ngx_etcd_upstream_fixed(cf, upstream->cluster, name);
     }
 
-    catalog = ngx_etcd_conf_add_catalog(cf, upstream->cluster, name);
+    catalog = ngx_etcd_upstream_catalog(cf, upstream->cluster, name);
 
     return (catalog != NULL
             && ngx_etcd_upstream_pattern(cf, catalog, &value[1]) == NGX_OK)
            ? &catalog->service : NULL;
+}
+
+
+static ngx_etcd_service_conf_t *
+ngx_etcd_upstream_fixed(ngx_conf_t *cf, ngx_etcd_conf_t *conf, ngx_str_t *name)
+{
+    ngx_etcd_service_conf_t  *service;
+
+    service = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_service_conf_t));
+    if (service == NULL) {
+        return NULL;
+    }
+
+    service->name = *name;
+
+    service->table = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_table_t));
+    if (service->table == NULL) {
+        return NULL;
+    }
+
+    return (ngx_etcd_conf_push(&conf->services, service) == NGX_OK) ? service
+                                                                    : NULL;
+}
+
+
+static ngx_etcd_catalog_conf_t *
+ngx_etcd_upstream_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
+    ngx_str_t *name)
+{
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_catalog_conf_t));
+    if (catalog == NULL) {
+        return NULL;
+    }
+
+    catalog->service.name = *name;
+    catalog->service.catalog = 1;
+    catalog->limit = NGX_ETCD_CATALOG_LIMIT;
+    catalog->idle = NGX_ETCD_CATALOG_IDLE;
+
+    return (ngx_etcd_conf_push(&conf->catalogs, catalog) == NGX_OK) ? catalog
+                                                                    : NULL;
 }
 
 

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_service.h>
 #include <ngx_etcd_wait_queue.h>
 
 

@@ -18,6 +18,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_decode.h>
+#include <ngx_etcd_leader_keys.h>
 #include <ngx_etcd_service.h>
 
 
@@ -70,6 +71,7 @@ extern const ngx_etcd_leader_source_t  ngx_etcd_leader_vitess;
     .keep = NGX_ETCD_DECODE_MAX_VALUE + 1,                                    \
     .strict = 1,                                                              \
     .verified = 1,                                                            \
+    .join = ngx_etcd_leader_keys_join,                                        \
     .create = ngx_etcd_leader_create,                                         \
     .destroy = ngx_etcd_leader_destroy,                                       \
     .wants = ngx_etcd_leader_wants,                                           \

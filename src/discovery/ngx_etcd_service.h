@@ -72,6 +72,13 @@ typedef struct {
      */
     ngx_uint_t                   strict;
 
+    /*
+     * Gives a set of a catalog what is its own, below its prefix; memory is of
+     * the pool.  NGX_ERROR: no memory.  NULL: there is nothing of the kind.
+     */
+    ngx_int_t                  (*join)(ngx_etcd_service_conf_t *conf,
+                                       ngx_pool_t *pool);
+
     /* Sets service->ctx; memory is of the pool.  NGX_ERROR: no memory. */
     ngx_int_t                  (*create)(ngx_etcd_service_t *service,
                                          ngx_pool_t *pool);
@@ -127,7 +134,7 @@ struct ngx_etcd_service_conf_s {
                                                    ngx_etcd_catalog_conf_t */
     uint32_t                     params;        /* hash of how values are
                                                    read */
-    const ngx_etcd_source_t     *source;        /* of ngx_etcd_source() */
+    const ngx_etcd_source_t     *source;        /* of the format */
     ngx_etcd_leader_conf_t      *leader;        /* NULL: "etcd_members" */
     uint32_t                     kind;          /* of the set; 0: members */
     ngx_etcd_table_conf_t        rules;         /* of the tables */

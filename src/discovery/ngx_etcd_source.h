@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The choice of a service's source, and what depends on it.
+ * The source of members, and what depends on a source.
  */
 
 
@@ -15,8 +15,9 @@
 #include <ngx_etcd_service.h>
 
 
-/* The source for a configuration that is complete. */
-const ngx_etcd_source_t *ngx_etcd_source(ngx_etcd_service_conf_t *conf);
+/* The source for "etcd_members", whose format is known. */
+const ngx_etcd_source_t *ngx_etcd_source_members(
+    ngx_etcd_service_conf_t *conf);
 
 /*
  * Returns the ms since the last proof of a set: for a leader, that etcd still

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_lease.h>
 #include <ngx_etcd_lock_conf.h>
+#include <ngx_etcd_service.h>
 #include <ngx_etcd_str.h>
 
 
@@ -352,6 +353,8 @@ ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *cluster)
 
     new->name = *name;
     new->cluster = ecf;
+
+    ecf->coordinates = 1;
 
     return (ngx_etcd_conf_push(&ecf->locks, new) == NGX_OK) ? new : NULL;
 }

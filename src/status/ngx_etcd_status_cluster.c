@@ -7,7 +7,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_agent_view.h>
+#include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_service.h>
 #include <ngx_etcd_status_cluster.h>
+#include <ngx_etcd_value.h>
+#include <ngx_etcd_value_map.h>
 
 
 static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_sets(
