@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_dormant.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_leader.h>
 
 
 static void ngx_etcd_dormant_look(ngx_event_t *ev);
@@ -107,7 +106,7 @@ ngx_etcd_dormant_wake(ngx_etcd_dormant_t *dormant)
 
         if (ngx_etcd_service_used(service)) {
             ngx_etcd_dormant_remove(set);
-            ngx_etcd_leader_again(service->ctx);
+            service->source->wake(service);
         }
     }
 }

@@ -178,6 +178,13 @@ ngx_etcd_leader_complete(ngx_etcd_service_t *service)
 
 
 void
+ngx_etcd_leader_wake(ngx_etcd_service_t *service)
+{
+    ngx_etcd_leader_again(service->ctx);
+}
+
+
+void
 ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
 {
     ngx_etcd_service_t  *service;

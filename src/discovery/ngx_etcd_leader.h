@@ -72,6 +72,7 @@ extern const ngx_etcd_leader_source_t  ngx_etcd_leader_vitess;
     .strict = 1,                                                              \
     .verified = 1,                                                            \
     .join = ngx_etcd_leader_keys_join,                                        \
+    .wake = ngx_etcd_leader_wake,                                             \
     .create = ngx_etcd_leader_create,                                         \
     .destroy = ngx_etcd_leader_destroy,                                       \
     .wants = ngx_etcd_leader_wants,                                           \
@@ -100,6 +101,7 @@ ngx_uint_t ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf,
 
 /* Selects again after something other than keys has changed, and publishes. */
 void ngx_etcd_leader_again(ngx_etcd_leader_t *leader);
+void ngx_etcd_leader_wake(ngx_etcd_service_t *service);
 
 
 /* Returns NULL if there is no such key. */

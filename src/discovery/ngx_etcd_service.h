@@ -79,6 +79,9 @@ typedef struct {
     ngx_int_t                  (*join)(ngx_etcd_service_conf_t *conf,
                                        ngx_pool_t *pool);
 
+    /* Called when the service is used again after the owner's dormant(). */
+    void                       (*wake)(ngx_etcd_service_t *service);
+
     /* Sets service->ctx; memory is of the pool.  NGX_ERROR: no memory. */
     ngx_int_t                  (*create)(ngx_etcd_service_t *service,
                                          ngx_pool_t *pool);
@@ -174,8 +177,7 @@ typedef struct {
 
     /*
      * The APIs of members are asked only for a service that a request has used
-     * within this number of ms; 0: for each.  After dormant() the owner calls
-     * ngx_etcd_leader_again() when the service is used.
+     * within this number of ms; 0: for each.
      */
     ngx_msec_t                   idle;
     time_t                       told_at;       /* of the guards of a catalog */
