@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The tests in C of src/balance and src/methods, t/unit/balance.
+# The tests in C of src/balance and src/checks, t/unit/balance.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The tests in C of src/client, t/unit/client.
+# The tests in C of src/etcd, t/unit/client.
 
 use strict;
 use warnings;

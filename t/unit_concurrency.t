@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 
-# The tests in C of src/concurrency, t/unit/concurrency.
+# The tests in C of what stands on leases in src/etcd and src/locks,
+# t/unit/concurrency.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The tests in C of src/transport, t/unit/transport.
+# The tests in C of src/grpc, t/unit/grpc.
 
 use strict;
 use warnings;
@@ -10,4 +10,4 @@ use lib "$FindBin::Bin/lib";
 
 use Unit;
 
-run_tests('ngx_etcd_test_transport_module');
+run_tests('ngx_etcd_test_grpc_module');

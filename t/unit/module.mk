@@ -7,8 +7,8 @@ SOURCE ?= ../..
 
 SRC = $(NGINX_SRC)/src
 
-ROOMS = base transport client watch concurrency zone formats balance methods \
-        discovery catalog check core lock
+ROOMS = base grpc zone formats etcd conf balance members checks leaders \
+        upstream elections locks values
 
 TEST_CFLAGS = -g -W -Wall -Wno-unused-parameter -Werror -fPIC \
     -I $(SRC)/core -I $(SRC)/event -I $(SRC)/event/modules \

@@ -10,8 +10,8 @@ use warnings;
 use Exporter qw(import);
 use File::Basename qw(basename dirname);
 
-our @EXPORT_OK = qw(comments cycles exported script_comments strange_names
-                    vague without_header);
+our @EXPORT_OK = qw(circles comments cycles exported script_comments
+                    strange_names vague without_header);
 
 
 # Sets of files of one folder each of which includes all others, by way of
@@ -35,6 +35,30 @@ sub cycles {
 
             $other =~ s/\.h$//;
             $needs{$unit}{$other} = 1 if $other ne $unit;
+        }
+    }
+
+    return components(\%needs);
+}
+
+
+# sets of rooms each of which includes all others
+
+sub circles {
+    my ($text) = @_;
+
+    my (%where, %needs);
+
+    $where{basename($_)} = basename(dirname($_))
+        for grep { /\.h$/ } keys %$text;
+
+    for my $file (keys %$text) {
+        my $room = basename(dirname($file));
+
+        for my $header ($text->{$file} =~ /^#include\s+[<"]([^>"]+)[>"]/mg) {
+            my $other = $where{$header} // next;
+
+            $needs{$room}{$other} = 1 if $other ne $room;
         }
     }
 

@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * The client without a network: connections and calls are those of the test,
- * which answers as any endpoint could.  The functions of src/transport that
+ * which answers as any endpoint could.  The functions of src/grpc that
  * the client calls are in test_etcd.c.
  */
 
