@@ -137,6 +137,7 @@ same([grep { $documented{$_}{default} ne '-' } keys %documented],
 
 my @names = map { /_$/ ? "${_}NAME" : $_ }
             (Source::strings('ngx_etcd_variables'),
+             Source::strings('ngx_etcd_election_variables'),
              Source::strings('ngx_etcd_lock_variables'));
 
 same([map { $_->{name} } Docs::variables()], [map { "\$$_" } @names],

@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_leader_keys.h>
-#include <ngx_etcd_patroni.h>
 #include <ngx_etcd_pattern.h>
 
 

@@ -17,6 +17,16 @@
 #include <ngx_etcd_service.h>
 
 
+/* keys of Patroni, below /SCOPE/ */
+
+#define NGX_ETCD_PATRONI_LEADER    "leader"
+#define NGX_ETCD_PATRONI_MEMBERS   "members/"
+#define NGX_ETCD_PATRONI_FAILOVER  "failover"
+#define NGX_ETCD_PATRONI_SYNC      "sync"
+#define NGX_ETCD_PATRONI_CONFIG    "config"
+#define NGX_ETCD_PATRONI_FAILSAFE  "failsafe"
+
+
 /*
  * Called by the configuration: sets the keys and the watched prefix.
  * NGX_ERROR: logged, or no memory.

@@ -20,14 +20,6 @@
 #include <ngx_etcd_leader.h>
 
 
-#define NGX_ETCD_PATRONI_LEADER    "leader"
-#define NGX_ETCD_PATRONI_MEMBERS   "members/"
-#define NGX_ETCD_PATRONI_FAILOVER  "failover"
-#define NGX_ETCD_PATRONI_SYNC      "sync"
-#define NGX_ETCD_PATRONI_CONFIG    "config"
-#define NGX_ETCD_PATRONI_FAILSAFE  "failsafe"
-
-
 extern const ngx_etcd_leader_source_t  ngx_etcd_patroni_source;
 
 
