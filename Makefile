@@ -88,11 +88,12 @@ SOAK = 600
 SEED =
 
 soak: etcd all
-	@TEST_SOAK=$(SOAK) TEST_SEED=$(SEED) $(CHECK) prove -v t/never_two.t \
-	    t/switchover.t t/lock_safety.t t/crash.t
+	@TEST_SOAK=$(SOAK) TEST_SEED=$(SEED) $(CHECK) prove -v \
+	    t/elections/never_two.t t/leaders/switchover.t \
+	    t/locks/lock_safety.t t/faults/crash.t
 
 crash: etcd all
-	@$(CHECK) prove -v t/crash.t
+	@$(CHECK) prove -v t/faults/crash.t
 
 SEEDS = 100000
 
@@ -161,7 +162,7 @@ help:
 	@echo 'make demo       see it work: etcd, backends and nginx on port 8080'
 	@echo '                (PORT=8081: another port, DEMO_ONCE=1: do not stay)'
 	@echo 'make test       run the tests that show most in five minutes,'
-	@echo '                T=t/load.t runs one'
+	@echo '                T=t/conf/load.t runs one'
 	@echo 'make test-all   run all tests; test-rest: what "make test" leaves out'
 	@echo 'make matrix     all this in clean roots of Debian 12, 13 and sid, and'
 	@echo '                with NGINX_SRC= on Debian 12 (MATRIX=debian13 chooses)'

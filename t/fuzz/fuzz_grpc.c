@@ -34,7 +34,7 @@ static ngx_etcd_http2_stream_t  *fuzz_stream;
 static ngx_uint_t                fuzz_ended;
 static ngx_int_t                 fuzz_answer;
 
-/* all that a call of ours may get, see t/proto.t */
+/* all that a call of ours may get, see t/client/proto.t */
 
 static const ProtobufCMessageDescriptor  *fuzz_responses[] = {
     &etcd__watch_response__descriptor,

@@ -18,13 +18,13 @@ package Corpus;
 use strict;
 use warnings;
 
-use FindBin;
+use File::Basename qw(dirname);
 
 
 sub all {
     my ($dir) = @_;
 
-    $dir //= "$FindBin::Bin/formats";
+    $dir //= dirname(__FILE__) . '/../formats';
 
     return map { read_set($_) } sort glob("$dir/*.txt");
 }

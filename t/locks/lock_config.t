@@ -1,0 +1,122 @@
+#!/usr/bin/perl
+
+# Directives of locks that nginx -t refuses, with the reason, and those that it
+# takes.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Test::More;
+
+use Conf qw(location refused);
+use Finish;
+use Nginx;
+
+
+# lines of "etcd", of which the first one is line 3
+
+sub etcd {
+    my (@lines) = @_;
+
+    return join("\n", 'etcd {', '    endpoints 127.0.0.1:2379;', @lines, '}');
+}
+
+
+for (
+    ['""', 'has an empty name'],
+    ['/a/$uri', 'cannot have variables in its name: they belong in the key'],
+    ['/a/', 'has a name that ends in a slash'],
+    ['"/a b"', 'has a name with other than printable ASCII characters'],
+    ['/' . 'a' x 512, 'has a name of more than 512 bytes'],
+    ['/a ""', 'has an empty key'],
+    ['/a empty=pass', 'has "empty=pass" without a key'],
+    ['/a linger=1s', 'has "linger=" without "wait="'],
+    ['/a wait=1s linger=1s permits=2', 'has both "linger=" and "permits="'],
+)
+{
+    refused('etcd_lock ' . substr($_->[0], 0, 20),
+            location("etcd_lock $_->[0];"),
+            "\"etcd_lock\" directive $_->[1] in AT", 7);
+}
+
+for (
+    ['permits=0', 'must be between 1 and 1000000'],
+    ['permits=1000001', 'must be between 1 and 1000000'],
+    ['permits=x', 'must be between 1 and 1000000'],
+    ['handoff=1024', 'must be between 0 and 1023'],
+    ['queue=0', 'must be between 1 and 2147483647'],
+)
+{
+    refused("etcd_lock $_->[0]", location("etcd_lock /a $_->[0];"),
+            "\"$_->[0]\" $_->[1] in AT", 7);
+}
+
+refused("etcd_lock $_", location("etcd_lock /a \$uri $_;"),
+        "invalid parameter \"$_\" in AT", 7)
+    for qw(wait=soon wait= speed=1 cluster= empty= empty=refuse
+           linger= linger=11s);
+
+refused('etcd_lock and off', location('etcd_lock /a;', 'etcd_lock off;'),
+        '"etcd_lock" directive cannot be both "off" and on in AT', 8);
+refused('off and etcd_lock', location('etcd_lock off;', 'etcd_lock /a;'),
+        '"etcd_lock" directive cannot be both "off" and on in AT', 8);
+refused('etcd_lock twice', location('etcd_lock /a $uri;', 'etcd_lock /a x;'),
+        '"etcd_lock" directive is duplicate in AT', 8);
+refused('a lock with other permits',
+        location('etcd_lock /a;',
+                 'location /etcd/x { etcd_lock /a permits=2; }'),
+        'lock "/a" differs from its definition in nginx.conf:7 in "permits=", '
+        . '"handoff=", "linger=", or in having a key in AT', 8);
+refused('a lock with another linger',
+        location('etcd_lock /a wait=1s;',
+                 'location /etcd/x { etcd_lock /a wait=1s linger=1s; }'),
+        'lock "/a" differs from its definition in nginx.conf:7 in "permits=", '
+        . '"handoff=", "linger=", or in having a key in AT', 8);
+refused('a lock with and without a key',
+        location('etcd_lock /a;',
+                 'location /etcd/x { etcd_lock /a $uri; }'),
+        'lock "/a" differs from its definition in nginx.conf:7 in "permits=", '
+        . '"handoff=", "linger=", or in having a key in AT', 8);
+refused('a lock below another one',
+        location('etcd_lock /a;', 'etcd_lock /a/b $uri;'),
+        'lock "/a/b" in nginx.conf:8 is below lock "/a" in AT', 7);
+refused("$_ 99", location("$_ 99;"),
+        'value must be between 400 and 599 in AT', 7)
+    for qw(etcd_lock_status etcd_lock_unavailable_status);
+refused('lock_ttl 1s', etcd('lock_ttl 1s;'),
+        '"lock_ttl" directive must be at least 2s in AT', 3);
+refused('lock_ttl soon', etcd('lock_ttl soon;'),
+        '"lock_ttl" directive invalid value in AT', 3);
+refused('lock_ttl twice', etcd('lock_ttl 2s;', 'lock_ttl 2s;'),
+        '"lock_ttl" directive is duplicate in AT', 4);
+refused('db_quota much', etcd('db_quota much;'),
+        '"db_quota" directive invalid value in AT', 3);
+refused('db_check soon', etcd('db_check soon;'),
+        '"db_check" directive invalid value in AT', 3);
+refused('lock_waiters 0', etcd('lock_waiters 0;'),
+        'value must be equal to or greater than 1 in AT', 3);
+
+my ($fine, $said) = Nginx->new()->configtest(
+    location('etcd_lock /ab wait=0 permits=1000000 handoff=1023;',
+                         'etcd_lock /a $uri wait=1h cluster=default'
+                         . ' empty=pass;',
+                         'etcd_lock_status 599;', 'etcd_lock_lost continue;',
+                         'location /etcd/x { etcd_lock off; }'));
+
+ok($fine, 'the greatest values') or diag($said);
+
+{
+    my ($ok, $output) = Nginx->new()->configtest(
+        location('etcd_lock /a/b $uri;')
+        =~ s/http \{/http { upstream a { etcd_members \/a\/; }/r);
+
+    ok($ok, 'a lock below members');
+    like($output,
+         qr{\[warn\] keys of lock "/a/b" in .*:7 overlap the prefix of},
+         'a lock below members: warned of');
+}
+
+finish();
