@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_lock.h>
 #include <ngx_etcd_lock_keep.h>
 #include <ngx_etcd_lock_status.h>
 

@@ -14,6 +14,7 @@ use JSON::PP;
 use Test::More;
 
 use Backend;
+use Becomes;
 use Etcd;
 use Example;
 use Finish;
@@ -509,8 +510,8 @@ my $revision = saved()->{odd}{revision};
 
 $other->stop();
 $nginx->start();
-is(scalar(@{ $nginx->upstream('odd')->status->{members} }), $count,
-   'and is read');
+becomes { scalar(@{ $nginx->upstream('odd')->status->{members} }) } $count,
+        'and is read';
 is($nginx->upstream('odd')->status->{revision}, $revision, 'with its revision');
 $other->start();
 
