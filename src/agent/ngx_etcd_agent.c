@@ -60,201 +60,142 @@ struct ngx_etcd_agent_s {
 static ngx_array_t  *ngx_etcd_agents;
 
 
-static ngx_int_t ngx_etcd_agent_create(ngx_cycle_t *cycle,
-    ngx_etcd_agent_t *agent, ngx_etcd_conf_t *conf, ngx_fd_t wakeup);
-static void ngx_etcd_agent_tick(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_agent_declared(ngx_etcd_conf_t *conf);
-static ngx_uint_t ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent,
-    uint64_t owner);
-static void ngx_etcd_agent_claim(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_enter_handler(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_agent_enter(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_leave(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_leave_handler(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_agent_holds(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_exit(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_exited(void *data);
-static void ngx_etcd_agent_changed(void *data);
-static void ngx_etcd_agent_proved(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_published(void *data, ngx_uint_t changed);
-static void ngx_etcd_agent_lost(void *data);
-static void ngx_etcd_agent_woken(ngx_event_t *ev);
-static void ngx_etcd_agent_sync(ngx_etcd_agent_t *agent);
-static void ngx_etcd_agent_sync_handler(ngx_event_t *ev);
+/* Returns 1 if this is the newest process that holds leases in etcd. */
 
-
-ngx_int_t
-ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
+static ngx_uint_t
+ngx_etcd_agent_holds(ngx_etcd_agent_t *agent)
 {
-    ngx_uint_t         i;
-    ngx_etcd_conf_t  **clusters;
-    ngx_etcd_agent_t  *agents;
-
-    ngx_etcd_agents = ngx_array_create(cycle->pool,
-                                       ngx_max(conf->clusters.nelts, 1),
-                                       sizeof(ngx_etcd_agent_t));
-    if (ngx_etcd_agents == NULL) {
-        return NGX_ERROR;
-    }
-
-    agents = ngx_array_push_n(ngx_etcd_agents, conf->clusters.nelts);
-    if (agents == NULL) {
-        return NGX_ERROR;
-    }
-
-    /*
-     * Listen before connecting to etcd: at shutdown nginx calls this handler
-     * first, while the connections to etcd still exist.
-     */
-
-    if (conf->clusters.nelts != 0
-        && (ngx_etcd_wakeup_listen(cycle, conf->wakeup, ngx_etcd_agent_woken,
-                                   NULL)
-            == NGX_ERROR
-            || ngx_etcd_conn_queue_start(cycle, conf->queue_wakeup) != NGX_OK))
-    {
-        return NGX_ERROR;
-    }
-
-    clusters = conf->clusters.elts;
-
-    for (i = 0; i < conf->clusters.nelts; i++) {
-        if (ngx_etcd_agent_create(cycle, &agents[i], clusters[i],
-                                  conf->wakeup)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
+    return agent->campaigner != NULL
+           && ngx_etcd_zone_owned(agent->zone)
+           && ngx_etcd_zone_newest(agent->zone);
 }
 
 
-static ngx_int_t
-ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
-    ngx_etcd_conf_t *conf, ngx_fd_t wakeup)
+/*
+ * The zone has a new owner, or all campaigns have ended.  Called by a service
+ * or by the campaigner, which must not be destroyed here.
+ */
+
+static void
+ngx_etcd_agent_lost(void *data)
 {
-    ngx_memzero(agent, sizeof(ngx_etcd_agent_t));
+    ngx_etcd_agent_t *agent = data;
 
-    agent->conf = conf;
-    agent->zone = &conf->zone;
-    agent->wakeup = wakeup;
-    agent->log = cycle->log;
-
-    ngx_etcd_event_init_timer(&agent->tick, ngx_etcd_agent_tick, agent,
-                              cycle->log);
-
-    ngx_etcd_event_init_timer(&agent->sync, ngx_etcd_agent_sync_handler, agent,
-                              cycle->log);
-
-    ngx_etcd_event_init_timer(&agent->enter, ngx_etcd_agent_enter_handler,
-                              agent, cycle->log);
-
-    ngx_etcd_event_init(&agent->leave, ngx_etcd_agent_leave_handler, agent,
-                        cycle->log);
-
-    ngx_etcd_event_init(&agent->resign, ngx_etcd_agent_leave_handler, agent,
-                        cycle->log);
-
-    if (ngx_etcd_state_file_init(&agent->state_file, conf, cycle) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_connection_count_enter(agent->zone);
-
-    ngx_etcd_worker_tables_init(conf, &agent->sync, cycle->log);
-
-    ngx_etcd_agent_tick(&agent->tick);
-
-    return NGX_OK;
+    ngx_post_event(&agent->leave, &ngx_posted_events);
 }
 
 
-void
-ngx_etcd_agent_stop(ngx_cycle_t *cycle)
+/*
+ * Resigns on QUIT, so that others take over leadership and registrations
+ * while the worker finishes its requests.
+ */
+
+static void
+ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent)
 {
-    ngx_uint_t         i;
+    if (!ngx_etcd_agent_holds(agent) || agent->resign.timer_set) {
+        return;
+    }
+
+    ngx_add_timer(&agent->resign, NGX_ETCD_AGENT_RESIGN);
+
+    ngx_etcd_client_linger(agent->cluster);
+    ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_lost, agent);
+}
+
+
+/* Continues an incomplete update after the other events of this cycle. */
+
+static void
+ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_worker_tables_sync(agent->conf);
+
+    if (rc == NGX_AGAIN) {
+        ngx_post_event(&agent->sync, &ngx_posted_next_events);
+
+    } else if (rc != NGX_OK && !agent->sync.timer_set) {
+        ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
+    }
+}
+
+
+static void
+ngx_etcd_agent_woken(ngx_event_t *ev)
+{
+    ngx_uint_t         i, closing;
+    ngx_connection_t  *c;
     ngx_etcd_agent_t  *agent;
 
-    if (ngx_etcd_agents == NULL) {
-        return;
+    c = ev->data;
+
+    closing = c->close;
+    c->close = 0;
+
+    if (closing) {
+        ngx_etcd_worker_locks_shutdown();
     }
 
     agent = ngx_etcd_agents->elts;
 
     for (i = 0; i < ngx_etcd_agents->nelts; i++) {
 
-        if (ngx_etcd_zone_owned(agent[i].zone)) {
-            ngx_etcd_agent_exit(&agent[i]);
-            ngx_etcd_state_file_finish(&agent[i].state_file);
+        if (closing) {
+            ngx_etcd_agent_shutdown(&agent[i]);
+            continue;
         }
 
-        ngx_etcd_agent_leave(&agent[i]);
-        ngx_etcd_zone_release(agent[i].zone);
-
-        ngx_etcd_worker_tables_done(agent[i].conf);
-
-        ngx_etcd_connection_count_leave(agent[i].zone);
+        ngx_etcd_agent_sync(&agent[i]);
     }
-
-    ngx_etcd_agents = NULL;
 }
 
 
 static void
-ngx_etcd_agent_tick(ngx_event_t *ev)
+ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
 {
-    uint64_t           owner;
-    ngx_etcd_agent_t  *agent;
-
-    agent = ev->data;
-
-    if (ngx_etcd_zone_owned(agent->zone)) {
-        agent->zone->sh->heartbeat = ngx_current_msec;
-        ngx_etcd_state_file_tick(&agent->state_file);
-
-        if (agent->campaigner != NULL) {
-            ngx_etcd_campaigner_tick(agent->campaigner);
-        }
-
-        ngx_etcd_connection_count_check(agent->zone);
-
-    } else {
-        ngx_etcd_agent_leave(agent);
-
-        owner = ngx_etcd_zone_owner(agent->zone);
-
-        if (ngx_etcd_agent_vacant(agent, owner)
-            && ngx_etcd_zone_claim(agent->zone, owner) == NGX_OK)
-        {
-            ngx_etcd_agent_claim(agent);
-        }
+    if (agent->cluster == NULL) {
+        return;
     }
 
-    /* retry if the mutex was held when this worker started */
+    ngx_etcd_state_file_cancel(&agent->state_file);
 
-    ngx_etcd_connection_count_enter(agent->zone);
-    ngx_etcd_value_object_hide(agent->zone);
+    if (agent->stream != NULL) {
+        ngx_etcd_watch_stream_destroy(agent->stream);
+        agent->stream = NULL;
+    }
 
-    /* fallback if a wake-up was missed or is unavailable */
+    if (agent->campaigner != NULL) {
+        ngx_etcd_campaigner_destroy(agent->campaigner);
+        agent->campaigner = NULL;
+    }
 
-    ngx_etcd_agent_sync(agent);
-    ngx_etcd_worker_tables_tick(agent->conf);
+    ngx_etcd_agent_services_destroy(&agent->services);
 
-    ngx_add_timer(&agent->tick, NGX_ETCD_AGENT_TICK);
+    ngx_etcd_client_destroy(agent->cluster);
+    agent->cluster = NULL;
 }
 
 
-ngx_uint_t
-ngx_etcd_agent_wanted(ngx_etcd_conf_t *conf)
+static void
+ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
 {
-    return conf->services.nelts != 0
-           || conf->catalogs.nelts != 0
-           || conf->values.nelts + conf->value_maps.nelts != 0
-           || ngx_etcd_campaigner_wanted(conf);
+    ngx_uint_t  entered;
+
+    ngx_etcd_event_stop(&agent->enter);
+    ngx_etcd_event_stop(&agent->leave);
+    ngx_etcd_event_stop(&agent->resign);
+
+    entered = (agent->cluster != NULL);
+
+    ngx_etcd_agent_destroy(agent);
+
+    if (entered) {
+        ngx_log_error(NGX_LOG_INFO, agent->log, 0,
+                      "etcd cluster \"%V\": this worker is not the agent any "
+                      "more", &agent->conf->name);
+    }
 }
 
 
@@ -330,64 +271,89 @@ ngx_etcd_agent_vacant(ngx_etcd_agent_t *agent, uint64_t owner)
 }
 
 
-static void
-ngx_etcd_agent_claim(ngx_etcd_agent_t *agent)
-{
-    ngx_log_error(NGX_LOG_NOTICE, agent->log, 0,
-                  "etcd cluster \"%V\": this worker is the agent",
-                  &agent->conf->name);
+/* Advance the zone's freshness only after every earlier event is published. */
 
-    ngx_etcd_agent_enter_handler(&agent->enter);
+static void
+ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
+{
+    uint64_t              proved;
+    ngx_etcd_atomic64_t  *word;
+
+    proved = agent->cluster->proved;
+    word = &agent->zone->sh->cluster.proved;
+
+    if (proved <= *word) {
+        return;
+    }
+
+    if (ngx_etcd_agent_services_pending(&agent->services)) {
+        return;
+    }
+
+    __atomic_store_n(word, proved, __ATOMIC_RELEASE);
+
+    ngx_etcd_agent_services_proved(&agent->services);
 }
 
 
-/* Frees the sets of former configurations first: their memory is needed. */
+/* Publishes the client's state in the zone. */
 
 static void
-ngx_etcd_agent_enter_handler(ngx_event_t *ev)
+ngx_etcd_agent_changed(void *data)
 {
-    ngx_int_t          rc;
-    ngx_etcd_agent_t  *agent;
+    ngx_etcd_agent_t *agent = data;
 
-    agent = ev->data;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_zone_cluster_t  *zc;
 
-    if (!ngx_etcd_zone_owned(agent->zone)) {
+    if (!ngx_etcd_zone_owned(agent->zone) || agent->cluster == NULL) {
         return;
     }
 
-    rc = NGX_OK;
+    cluster = agent->cluster;
+    zc = &agent->zone->sh->cluster;
 
-    if (agent->cluster == NULL) {
-        rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_time_budget_now()
-                                               + NGX_ETCD_TIME_BUDGET);
-        if (rc == NGX_OK) {
-            rc = ngx_etcd_agent_enter(agent);
-        }
+    zc->state = ngx_etcd_agent_view_state(cluster);
+    zc->cluster_id = cluster->cluster_id;
+    zc->revision = cluster->revision;
+    zc->patience = ngx_etcd_cluster_ping_interval(cluster)
+                   + cluster->conf->ping_timeout;
+
+    ngx_etcd_agent_proved(agent);
+
+    if (cluster->endpoints.version != agent->endpoints
+        && ngx_etcd_agent_view_endpoints(agent->zone, &cluster->endpoints)
+           == NGX_OK)
+    {
+        agent->endpoints = cluster->endpoints.version;
     }
 
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_agent_services_load(&agent->services);
+    /* add the increments since the last call */
+
+    zc->reconnects += cluster->reconnects;
+    zc->resyncs += cluster->resyncs;
+    zc->repairs += cluster->repairs;
+    cluster->reconnects = 0;
+    cluster->resyncs = 0;
+    cluster->repairs = 0;
+}
+
+
+static void
+ngx_etcd_agent_published(void *data, ngx_uint_t changed)
+{
+    ngx_etcd_agent_t *agent = data;
+
+    /* the zone may not know yet to which cluster the data belongs */
+
+    ngx_etcd_agent_changed(agent);
+
+    if (!changed) {
+        return;
     }
 
-    switch (rc) {
-
-    case NGX_OK:
-        return;
-
-    case NGX_AGAIN:
-        ngx_post_event(&agent->enter, &ngx_posted_next_events);
-        return;
-
-    case NGX_BUSY:
-        ngx_etcd_agent_destroy(agent);
-        ngx_add_timer(&agent->enter, NGX_ETCD_AGENT_BUSY);
-        return;
-    }
-
-    /* the next tick of any worker tries again */
-
-    ngx_etcd_agent_leave(agent);
-    ngx_etcd_zone_release(agent->zone);
+    ngx_etcd_wakeup_signal(agent->wakeup, agent->log);
+    ngx_etcd_agent_sync(agent);
 }
 
 
@@ -456,50 +422,115 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
 }
 
 
+/* Frees the sets of former configurations first: their memory is needed. */
+
 static void
-ngx_etcd_agent_leave(ngx_etcd_agent_t *agent)
+ngx_etcd_agent_enter_handler(ngx_event_t *ev)
 {
-    ngx_uint_t  entered;
+    ngx_int_t          rc;
+    ngx_etcd_agent_t  *agent;
 
-    ngx_etcd_event_stop(&agent->enter);
-    ngx_etcd_event_stop(&agent->leave);
-    ngx_etcd_event_stop(&agent->resign);
+    agent = ev->data;
 
-    entered = (agent->cluster != NULL);
-
-    ngx_etcd_agent_destroy(agent);
-
-    if (entered) {
-        ngx_log_error(NGX_LOG_INFO, agent->log, 0,
-                      "etcd cluster \"%V\": this worker is not the agent any "
-                      "more", &agent->conf->name);
+    if (!ngx_etcd_zone_owned(agent->zone)) {
+        return;
     }
+
+    rc = NGX_OK;
+
+    if (agent->cluster == NULL) {
+        rc = ngx_etcd_retire_sets(agent->zone, ngx_etcd_time_budget_now()
+                                               + NGX_ETCD_TIME_BUDGET);
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_agent_enter(agent);
+        }
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_agent_services_load(&agent->services);
+    }
+
+    switch (rc) {
+
+    case NGX_OK:
+        return;
+
+    case NGX_AGAIN:
+        ngx_post_event(&agent->enter, &ngx_posted_next_events);
+        return;
+
+    case NGX_BUSY:
+        ngx_etcd_agent_destroy(agent);
+        ngx_add_timer(&agent->enter, NGX_ETCD_AGENT_BUSY);
+        return;
+    }
+
+    /* the next tick of any worker tries again */
+
+    ngx_etcd_agent_leave(agent);
+    ngx_etcd_zone_release(agent->zone);
 }
 
 
 static void
-ngx_etcd_agent_destroy(ngx_etcd_agent_t *agent)
+ngx_etcd_agent_claim(ngx_etcd_agent_t *agent)
 {
-    if (agent->cluster == NULL) {
-        return;
+    ngx_log_error(NGX_LOG_NOTICE, agent->log, 0,
+                  "etcd cluster \"%V\": this worker is the agent",
+                  &agent->conf->name);
+
+    ngx_etcd_agent_enter_handler(&agent->enter);
+}
+
+
+static void
+ngx_etcd_agent_tick(ngx_event_t *ev)
+{
+    uint64_t           owner;
+    ngx_etcd_agent_t  *agent;
+
+    agent = ev->data;
+
+    if (ngx_etcd_zone_owned(agent->zone)) {
+        agent->zone->sh->heartbeat = ngx_current_msec;
+        ngx_etcd_state_file_tick(&agent->state_file);
+
+        if (agent->campaigner != NULL) {
+            ngx_etcd_campaigner_tick(agent->campaigner);
+        }
+
+        ngx_etcd_connection_count_check(agent->zone);
+
+    } else {
+        ngx_etcd_agent_leave(agent);
+
+        owner = ngx_etcd_zone_owner(agent->zone);
+
+        if (ngx_etcd_agent_vacant(agent, owner)
+            && ngx_etcd_zone_claim(agent->zone, owner) == NGX_OK)
+        {
+            ngx_etcd_agent_claim(agent);
+        }
     }
 
-    ngx_etcd_state_file_cancel(&agent->state_file);
+    /* retry if the mutex was held when this worker started */
 
-    if (agent->stream != NULL) {
-        ngx_etcd_watch_stream_destroy(agent->stream);
-        agent->stream = NULL;
-    }
+    ngx_etcd_connection_count_enter(agent->zone);
+    ngx_etcd_value_object_hide(agent->zone);
 
-    if (agent->campaigner != NULL) {
-        ngx_etcd_campaigner_destroy(agent->campaigner);
-        agent->campaigner = NULL;
-    }
+    /* fallback if a wake-up was missed or is unavailable */
 
-    ngx_etcd_agent_services_destroy(&agent->services);
+    ngx_etcd_agent_sync(agent);
+    ngx_etcd_worker_tables_tick(agent->conf);
 
-    ngx_etcd_client_destroy(agent->cluster);
-    agent->cluster = NULL;
+    ngx_add_timer(&agent->tick, NGX_ETCD_AGENT_TICK);
+}
+
+
+static void
+ngx_etcd_agent_sync_handler(ngx_event_t *ev)
+{
+    ngx_etcd_agent_sync(ev->data);
 }
 
 
@@ -510,33 +541,100 @@ ngx_etcd_agent_leave_handler(ngx_event_t *ev)
 }
 
 
-/* Returns 1 if this is the newest process that holds leases in etcd. */
-
-static ngx_uint_t
-ngx_etcd_agent_holds(ngx_etcd_agent_t *agent)
+static ngx_int_t
+ngx_etcd_agent_create(ngx_cycle_t *cycle, ngx_etcd_agent_t *agent,
+    ngx_etcd_conf_t *conf, ngx_fd_t wakeup)
 {
-    return agent->campaigner != NULL
-           && ngx_etcd_zone_owned(agent->zone)
-           && ngx_etcd_zone_newest(agent->zone);
+    ngx_memzero(agent, sizeof(ngx_etcd_agent_t));
+
+    agent->conf = conf;
+    agent->zone = &conf->zone;
+    agent->wakeup = wakeup;
+    agent->log = cycle->log;
+
+    ngx_etcd_event_init_timer(&agent->tick, ngx_etcd_agent_tick, agent,
+                              cycle->log);
+
+    ngx_etcd_event_init_timer(&agent->sync, ngx_etcd_agent_sync_handler, agent,
+                              cycle->log);
+
+    ngx_etcd_event_init_timer(&agent->enter, ngx_etcd_agent_enter_handler,
+                              agent, cycle->log);
+
+    ngx_etcd_event_init(&agent->leave, ngx_etcd_agent_leave_handler, agent,
+                        cycle->log);
+
+    ngx_etcd_event_init(&agent->resign, ngx_etcd_agent_leave_handler, agent,
+                        cycle->log);
+
+    if (ngx_etcd_state_file_init(&agent->state_file, conf, cycle) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_connection_count_enter(agent->zone);
+
+    ngx_etcd_worker_tables_init(conf, &agent->sync, cycle->log);
+
+    ngx_etcd_agent_tick(&agent->tick);
+
+    return NGX_OK;
 }
 
 
-/*
- * Resigns on QUIT, so that others take over leadership and registrations
- * while the worker finishes its requests.
- */
-
-static void
-ngx_etcd_agent_shutdown(ngx_etcd_agent_t *agent)
+ngx_int_t
+ngx_etcd_agent_start(ngx_cycle_t *cycle, ngx_etcd_main_conf_t *conf)
 {
-    if (!ngx_etcd_agent_holds(agent) || agent->resign.timer_set) {
-        return;
+    ngx_uint_t         i;
+    ngx_etcd_conf_t  **clusters;
+    ngx_etcd_agent_t  *agents;
+
+    ngx_etcd_agents = ngx_array_create(cycle->pool,
+                                       ngx_max(conf->clusters.nelts, 1),
+                                       sizeof(ngx_etcd_agent_t));
+    if (ngx_etcd_agents == NULL) {
+        return NGX_ERROR;
     }
 
-    ngx_add_timer(&agent->resign, NGX_ETCD_AGENT_RESIGN);
+    agents = ngx_array_push_n(ngx_etcd_agents, conf->clusters.nelts);
+    if (agents == NULL) {
+        return NGX_ERROR;
+    }
 
-    ngx_etcd_client_linger(agent->cluster);
-    ngx_etcd_campaigner_resign(agent->campaigner, ngx_etcd_agent_lost, agent);
+    /*
+     * Listen before connecting to etcd: at shutdown nginx calls this handler
+     * first, while the connections to etcd still exist.
+     */
+
+    if (conf->clusters.nelts != 0
+        && (ngx_etcd_wakeup_listen(cycle, conf->wakeup, ngx_etcd_agent_woken,
+                                   NULL)
+            == NGX_ERROR
+            || ngx_etcd_conn_queue_start(cycle, conf->queue_wakeup) != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
+    clusters = conf->clusters.elts;
+
+    for (i = 0; i < conf->clusters.nelts; i++) {
+        if (ngx_etcd_agent_create(cycle, &agents[i], clusters[i],
+                                  conf->wakeup)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_agent_exited(void *data)
+{
+    ngx_uint_t *done = data;
+
+    *done = 1;
 }
 
 
@@ -562,165 +660,42 @@ ngx_etcd_agent_exit(ngx_etcd_agent_t *agent)
 }
 
 
-static void
-ngx_etcd_agent_exited(void *data)
+void
+ngx_etcd_agent_stop(ngx_cycle_t *cycle)
 {
-    ngx_uint_t *done = data;
-
-    *done = 1;
-}
-
-
-/* Publishes the client's state in the zone. */
-
-static void
-ngx_etcd_agent_changed(void *data)
-{
-    ngx_etcd_agent_t *agent = data;
-
-    ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_zone_cluster_t  *zc;
-
-    if (!ngx_etcd_zone_owned(agent->zone) || agent->cluster == NULL) {
-        return;
-    }
-
-    cluster = agent->cluster;
-    zc = &agent->zone->sh->cluster;
-
-    zc->state = ngx_etcd_agent_view_state(cluster);
-    zc->cluster_id = cluster->cluster_id;
-    zc->revision = cluster->revision;
-    zc->patience = ngx_etcd_cluster_ping_interval(cluster)
-                   + cluster->conf->ping_timeout;
-
-    ngx_etcd_agent_proved(agent);
-
-    if (cluster->endpoints.version != agent->endpoints
-        && ngx_etcd_agent_view_endpoints(agent->zone, &cluster->endpoints)
-           == NGX_OK)
-    {
-        agent->endpoints = cluster->endpoints.version;
-    }
-
-    /* add the increments since the last call */
-
-    zc->reconnects += cluster->reconnects;
-    zc->resyncs += cluster->resyncs;
-    zc->repairs += cluster->repairs;
-    cluster->reconnects = 0;
-    cluster->resyncs = 0;
-    cluster->repairs = 0;
-}
-
-
-/* Advance the zone's freshness only after every earlier event is published. */
-
-static void
-ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
-{
-    uint64_t              proved;
-    ngx_etcd_atomic64_t  *word;
-
-    proved = agent->cluster->proved;
-    word = &agent->zone->sh->cluster.proved;
-
-    if (proved <= *word) {
-        return;
-    }
-
-    if (ngx_etcd_agent_services_pending(&agent->services)) {
-        return;
-    }
-
-    __atomic_store_n(word, proved, __ATOMIC_RELEASE);
-
-    ngx_etcd_agent_services_proved(&agent->services);
-}
-
-
-static void
-ngx_etcd_agent_published(void *data, ngx_uint_t changed)
-{
-    ngx_etcd_agent_t *agent = data;
-
-    /* the zone may not know yet to which cluster the data belongs */
-
-    ngx_etcd_agent_changed(agent);
-
-    if (!changed) {
-        return;
-    }
-
-    ngx_etcd_wakeup_signal(agent->wakeup, agent->log);
-    ngx_etcd_agent_sync(agent);
-}
-
-
-/*
- * The zone has a new owner, or all campaigns have ended.  Called by a service
- * or by the campaigner, which must not be destroyed here.
- */
-
-static void
-ngx_etcd_agent_lost(void *data)
-{
-    ngx_etcd_agent_t *agent = data;
-
-    ngx_post_event(&agent->leave, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_agent_woken(ngx_event_t *ev)
-{
-    ngx_uint_t         i, closing;
-    ngx_connection_t  *c;
+    ngx_uint_t         i;
     ngx_etcd_agent_t  *agent;
 
-    c = ev->data;
-
-    closing = c->close;
-    c->close = 0;
-
-    if (closing) {
-        ngx_etcd_worker_locks_shutdown();
+    if (ngx_etcd_agents == NULL) {
+        return;
     }
 
     agent = ngx_etcd_agents->elts;
 
     for (i = 0; i < ngx_etcd_agents->nelts; i++) {
 
-        if (closing) {
-            ngx_etcd_agent_shutdown(&agent[i]);
-            continue;
+        if (ngx_etcd_zone_owned(agent[i].zone)) {
+            ngx_etcd_agent_exit(&agent[i]);
+            ngx_etcd_state_file_finish(&agent[i].state_file);
         }
 
-        ngx_etcd_agent_sync(&agent[i]);
+        ngx_etcd_agent_leave(&agent[i]);
+        ngx_etcd_zone_release(agent[i].zone);
+
+        ngx_etcd_worker_tables_done(agent[i].conf);
+
+        ngx_etcd_connection_count_leave(agent[i].zone);
     }
+
+    ngx_etcd_agents = NULL;
 }
 
 
-/* Continues an incomplete update after the other events of this cycle. */
-
-static void
-ngx_etcd_agent_sync(ngx_etcd_agent_t *agent)
+ngx_uint_t
+ngx_etcd_agent_wanted(ngx_etcd_conf_t *conf)
 {
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_worker_tables_sync(agent->conf);
-
-    if (rc == NGX_AGAIN) {
-        ngx_post_event(&agent->sync, &ngx_posted_next_events);
-
-    } else if (rc != NGX_OK && !agent->sync.timer_set) {
-        ngx_add_timer(&agent->sync, NGX_ETCD_AGENT_SYNC);
-    }
-}
-
-
-static void
-ngx_etcd_agent_sync_handler(ngx_event_t *ev)
-{
-    ngx_etcd_agent_sync(ev->data);
+    return conf->services.nelts != 0
+           || conf->catalogs.nelts != 0
+           || conf->values.nelts + conf->value_maps.nelts != 0
+           || ngx_etcd_campaigner_wanted(conf);
 }

@@ -11,51 +11,18 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_agent_services_all(
-    ngx_etcd_agent_services_t *services);
-static ngx_int_t ngx_etcd_agent_services_catalogs(
-    ngx_etcd_agent_services_t *services);
-static ngx_int_t ngx_etcd_agent_services_values(
-    ngx_etcd_agent_services_t *services);
-static void ngx_etcd_agent_services_published(ngx_etcd_service_t *service,
-    ngx_uint_t changed);
-
-
-ngx_int_t
-ngx_etcd_agent_services_create(ngx_etcd_agent_services_t *services)
+static void
+ngx_etcd_agent_services_published(ngx_etcd_service_t *service,
+    ngx_uint_t changed)
 {
-    ngx_etcd_conf_t           *conf;
-    ngx_etcd_service_owner_t  *owner;
+    ngx_etcd_service_owner_t   *owner;
+    ngx_etcd_agent_services_t  *services;
 
-    conf = services->conf;
+    owner = service->owner;
+    services = (ngx_etcd_agent_services_t *)
+               ((u_char *) owner - offsetof(ngx_etcd_agent_services_t, owner));
 
-    if (ngx_array_init(&services->services, services->pool,
-                       ngx_max(conf->services.nelts, 1),
-                       sizeof(ngx_etcd_service_t *))
-        != NGX_OK
-        || ngx_array_init(&services->catalogs, services->pool,
-                          ngx_max(conf->catalogs.nelts, 1),
-                          sizeof(ngx_etcd_catalog_t *))
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    owner = &services->owner;
-
-    owner->stream = services->stream;
-    owner->published = ngx_etcd_agent_services_published;
-    owner->lost = services->lost;
-    owner->data = services->data;
-    owner->log = services->log;
-
-    if (ngx_etcd_agent_services_all(services) != NGX_OK
-        || ngx_etcd_agent_services_catalogs(services) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_agent_services_values(services);
+    services->published(owner->data, changed);
 }
 
 
@@ -129,6 +96,44 @@ ngx_etcd_agent_services_values(ngx_etcd_agent_services_t *services)
                                                      services->log);
 
     return (services->values != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_etcd_agent_services_create(ngx_etcd_agent_services_t *services)
+{
+    ngx_etcd_conf_t           *conf;
+    ngx_etcd_service_owner_t  *owner;
+
+    conf = services->conf;
+
+    if (ngx_array_init(&services->services, services->pool,
+                       ngx_max(conf->services.nelts, 1),
+                       sizeof(ngx_etcd_service_t *))
+        != NGX_OK
+        || ngx_array_init(&services->catalogs, services->pool,
+                          ngx_max(conf->catalogs.nelts, 1),
+                          sizeof(ngx_etcd_catalog_t *))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    owner = &services->owner;
+
+    owner->stream = services->stream;
+    owner->published = ngx_etcd_agent_services_published;
+    owner->lost = services->lost;
+    owner->data = services->data;
+    owner->log = services->log;
+
+    if (ngx_etcd_agent_services_all(services) != NGX_OK
+        || ngx_etcd_agent_services_catalogs(services) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_agent_services_values(services);
 }
 
 
@@ -235,19 +240,4 @@ ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services)
     }
 
     services->catalogs.nelts = 0;
-}
-
-
-static void
-ngx_etcd_agent_services_published(ngx_etcd_service_t *service,
-    ngx_uint_t changed)
-{
-    ngx_etcd_service_owner_t   *owner;
-    ngx_etcd_agent_services_t  *services;
-
-    owner = service->owner;
-    services = (ngx_etcd_agent_services_t *)
-               ((u_char *) owner - offsetof(ngx_etcd_agent_services_t, owner));
-
-    services->published(owner->data, changed);
 }

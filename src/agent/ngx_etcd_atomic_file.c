@@ -13,15 +13,6 @@
 #define NGX_ETCD_ATOMIC_FILE_SUFFIX  ".tmp"
 
 
-static ngx_int_t ngx_etcd_atomic_file_open(ngx_etcd_atomic_file_t *file);
-static ngx_int_t ngx_etcd_atomic_file_failed(ngx_etcd_atomic_file_t *file,
-    char *what);
-static ngx_int_t ngx_etcd_atomic_file_contents(ngx_fd_t fd, size_t limit,
-    ngx_pool_t *pool, ngx_str_t *text, char **reason, ngx_err_t *err);
-static ngx_uint_t ngx_etcd_atomic_file_left(ngx_str_t *base, u_char *name,
-    size_t len);
-
-
 ngx_int_t
 ngx_etcd_atomic_file_init(ngx_etcd_atomic_file_t *file, ngx_str_t *path,
     ngx_pool_t *pool)
@@ -52,6 +43,39 @@ ngx_etcd_atomic_file_init(ngx_etcd_atomic_file_t *file, ngx_str_t *path,
     file->fd = NGX_INVALID_FILE;
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_atomic_file_failed(ngx_etcd_atomic_file_t *file, char *what)
+{
+    file->err = ngx_errno;
+    file->failed = what;
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_atomic_file_open(ngx_etcd_atomic_file_t *file)
+{
+    char  *temp;
+
+    temp = (char *) file->temp.data;
+
+    /* left by a former process with the same pid */
+
+    (void) unlink(temp);
+
+    file->fd = open(temp, O_WRONLY|O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600);
+
+    if (file->fd == NGX_INVALID_FILE) {
+        return ngx_etcd_atomic_file_failed(file, ngx_open_file_n);
+    }
+
+    file->state = NGX_ETCD_ATOMIC_FILE_WRITING;
+
+    return NGX_AGAIN;
 }
 
 
@@ -99,39 +123,6 @@ ngx_etcd_atomic_file_write(ngx_etcd_atomic_file_t *file, u_char *data,
 }
 
 
-static ngx_int_t
-ngx_etcd_atomic_file_open(ngx_etcd_atomic_file_t *file)
-{
-    char  *temp;
-
-    temp = (char *) file->temp.data;
-
-    /* left by a former process with the same pid */
-
-    (void) unlink(temp);
-
-    file->fd = open(temp, O_WRONLY|O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600);
-
-    if (file->fd == NGX_INVALID_FILE) {
-        return ngx_etcd_atomic_file_failed(file, ngx_open_file_n);
-    }
-
-    file->state = NGX_ETCD_ATOMIC_FILE_WRITING;
-
-    return NGX_AGAIN;
-}
-
-
-static ngx_int_t
-ngx_etcd_atomic_file_failed(ngx_etcd_atomic_file_t *file, char *what)
-{
-    file->err = ngx_errno;
-    file->failed = what;
-
-    return NGX_ERROR;
-}
-
-
 ngx_int_t
 ngx_etcd_atomic_file_publish(ngx_etcd_atomic_file_t *file)
 {
@@ -157,36 +148,6 @@ ngx_etcd_atomic_file_abandon(ngx_etcd_atomic_file_t *file)
         (void) ngx_delete_file(file->temp.data);
         file->state = NGX_ETCD_ATOMIC_FILE_NEW;
     }
-}
-
-
-/*
- * The master may read as root in a directory of a less privileged user:
- * symbolic links are not followed, and only regular files are read.
- */
-
-ngx_int_t
-ngx_etcd_atomic_file_read(ngx_str_t *path, size_t limit, ngx_pool_t *pool,
-    ngx_str_t *text, char **reason, ngx_err_t *err)
-{
-    ngx_fd_t   fd;
-    ngx_int_t  rc;
-
-    fd = open((char *) path->data,
-              O_RDONLY|O_NOFOLLOW|O_NONBLOCK|O_NOCTTY|O_CLOEXEC);
-
-    if (fd == NGX_INVALID_FILE) {
-        *err = ngx_errno;
-        *reason = "it cannot be opened";
-
-        return (*err == NGX_ENOENT) ? NGX_DECLINED : NGX_ERROR;
-    }
-
-    rc = ngx_etcd_atomic_file_contents(fd, limit, pool, text, reason, err);
-
-    (void) ngx_close_file(fd);
-
-    return rc;
 }
 
 
@@ -251,6 +212,61 @@ ngx_etcd_atomic_file_contents(ngx_fd_t fd, size_t limit, ngx_pool_t *pool,
 }
 
 
+/*
+ * The master may read as root in a directory of a less privileged user:
+ * symbolic links are not followed, and only regular files are read.
+ */
+
+ngx_int_t
+ngx_etcd_atomic_file_read(ngx_str_t *path, size_t limit, ngx_pool_t *pool,
+    ngx_str_t *text, char **reason, ngx_err_t *err)
+{
+    ngx_fd_t   fd;
+    ngx_int_t  rc;
+
+    fd = open((char *) path->data,
+              O_RDONLY|O_NOFOLLOW|O_NONBLOCK|O_NOCTTY|O_CLOEXEC);
+
+    if (fd == NGX_INVALID_FILE) {
+        *err = ngx_errno;
+        *reason = "it cannot be opened";
+
+        return (*err == NGX_ENOENT) ? NGX_DECLINED : NGX_ERROR;
+    }
+
+    rc = ngx_etcd_atomic_file_contents(fd, limit, pool, text, reason, err);
+
+    (void) ngx_close_file(fd);
+
+    return rc;
+}
+
+
+/* Returns 1 for "BASE.PID.tmp" of a dead process. */
+
+static ngx_uint_t
+ngx_etcd_atomic_file_left(ngx_str_t *base, u_char *name, size_t len)
+{
+    size_t     suffix;
+    ngx_int_t  pid;
+
+    suffix = sizeof(NGX_ETCD_ATOMIC_FILE_SUFFIX) - 1;
+
+    if (len <= base->len + 1 + suffix
+        || ngx_memcmp(name, base->data, base->len) != 0
+        || name[base->len] != '.'
+        || ngx_memcmp(name + len - suffix, NGX_ETCD_ATOMIC_FILE_SUFFIX, suffix)
+           != 0)
+    {
+        return 0;
+    }
+
+    pid = ngx_atoi(name + base->len + 1, len - suffix - base->len - 1);
+
+    return pid > 0 && ngx_etcd_process_gone((ngx_pid_t) pid);
+}
+
+
 void
 ngx_etcd_atomic_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
 {
@@ -286,29 +302,4 @@ ngx_etcd_atomic_file_clean(ngx_str_t *dir, ngx_str_t *path, ngx_log_t *log)
     }
 
     (void) ngx_close_dir(&d);
-}
-
-
-/* Returns 1 for "BASE.PID.tmp" of a dead process. */
-
-static ngx_uint_t
-ngx_etcd_atomic_file_left(ngx_str_t *base, u_char *name, size_t len)
-{
-    size_t     suffix;
-    ngx_int_t  pid;
-
-    suffix = sizeof(NGX_ETCD_ATOMIC_FILE_SUFFIX) - 1;
-
-    if (len <= base->len + 1 + suffix
-        || ngx_memcmp(name, base->data, base->len) != 0
-        || name[base->len] != '.'
-        || ngx_memcmp(name + len - suffix, NGX_ETCD_ATOMIC_FILE_SUFFIX, suffix)
-           != 0)
-    {
-        return 0;
-    }
-
-    pid = ngx_atoi(name + base->len + 1, len - suffix - base->len - 1);
-
-    return pid > 0 && ngx_etcd_process_gone((ngx_pid_t) pid);
 }

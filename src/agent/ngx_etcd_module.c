@@ -31,12 +31,8 @@ static char *ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf);
 static ngx_int_t ngx_etcd_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_etcd_init_process(ngx_cycle_t *cycle);
 static void ngx_etcd_exit_process(ngx_cycle_t *cycle);
-static ngx_int_t ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data);
-static void ngx_etcd_init_cluster(ngx_etcd_conf_t *ecf,
-    ngx_etcd_conf_t *former);
 
 static char *ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-static char *ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 static char *ngx_etcd_cluster_id(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
@@ -406,6 +402,22 @@ ngx_etcd_exit_process(ngx_cycle_t *cycle)
 }
 
 
+/* A zone of another size is new: the state of the cluster is copied. */
+
+static void
+ngx_etcd_init_cluster(ngx_etcd_conf_t *ecf, ngx_etcd_conf_t *former)
+{
+    if (former != NULL) {
+        ecf->zone.sh->cluster = former->zone.sh->cluster;
+        ecf->zone.sh->space = former->zone.sh->space;
+        ecf->zone.sh->id = former->zone.sh->id;
+    }
+
+    ecf->client.shared_id = &ecf->zone.sh->id;
+    ecf->client.epoch = ecf->zone.epoch;
+}
+
+
 static ngx_int_t
 ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
 {
@@ -486,19 +498,65 @@ failed:
 }
 
 
-/* A zone of another size is new: the state of the cluster is copied. */
-
-static void
-ngx_etcd_init_cluster(ngx_etcd_conf_t *ecf, ngx_etcd_conf_t *former)
+static char *
+ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
-    if (former != NULL) {
-        ecf->zone.sh->cluster = former->zone.sh->cluster;
-        ecf->zone.sh->space = former->zone.sh->space;
-        ecf->zone.sh->id = former->zone.sh->id;
+    char                     *rv;
+    ngx_str_t                 name;
+    ngx_shm_zone_t           *shm_zone;
+    ngx_etcd_cluster_conf_t  *client;
+
+    client = &ecf->client;
+
+    if (ngx_etcd_endpoint_done(cf, ecf) != NGX_OK
+        || ngx_etcd_credentials_done(cf, ecf) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
-    ecf->client.shared_id = &ecf->zone.sh->id;
-    ecf->client.epoch = ecf->zone.epoch;
+    ngx_conf_init_msec_value(client->connect_timeout, 2000);
+    ngx_conf_init_msec_value(client->request_timeout, 5000);
+    ngx_conf_init_msec_value(client->ping_interval, 10000);
+    ngx_conf_init_msec_value(client->ping_timeout, 3000);
+    ngx_conf_init_msec_value(client->audit_interval, 300000);
+    ngx_conf_init_size_value(client->max_message_size, 16 * 1024 * 1024);
+    ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
+    ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
+    ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);
+    ngx_conf_init_size_value(ecf->db_quota, NGX_ETCD_DB_SPACE_QUOTA);
+    ngx_conf_init_msec_value(ecf->db_check, NGX_ETCD_DB_SPACE_CHECK);
+
+    client->name = ecf->name;
+
+    rv = ngx_etcd_ssl_module_done(cf, ecf);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (ngx_etcd_state_file_conf(cf, ecf) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    name.len = sizeof("etcd:") - 1 + ecf->name.len;
+    name.data = ngx_pnalloc(cf->pool, name.len);
+    if (name.data == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memcpy(ngx_cpymem(name.data, "etcd:", sizeof("etcd:") - 1),
+               ecf->name.data, ecf->name.len);
+
+    shm_zone = ngx_shared_memory_add(cf, &name, ecf->zone_size,
+                                     &ngx_etcd_module);
+    if (shm_zone == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    shm_zone->init = ngx_etcd_init_zone;
+    shm_zone->data = ecf;
+
+    return NGX_CONF_OK;
 }
 
 
@@ -565,68 +623,6 @@ ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return ngx_etcd_block_done(cf, ecf);
-}
-
-
-static char *
-ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
-{
-    char                     *rv;
-    ngx_str_t                 name;
-    ngx_shm_zone_t           *shm_zone;
-    ngx_etcd_cluster_conf_t  *client;
-
-    client = &ecf->client;
-
-    if (ngx_etcd_endpoint_done(cf, ecf) != NGX_OK
-        || ngx_etcd_credentials_done(cf, ecf) != NGX_OK)
-    {
-        return NGX_CONF_ERROR;
-    }
-
-    ngx_conf_init_msec_value(client->connect_timeout, 2000);
-    ngx_conf_init_msec_value(client->request_timeout, 5000);
-    ngx_conf_init_msec_value(client->ping_interval, 10000);
-    ngx_conf_init_msec_value(client->ping_timeout, 3000);
-    ngx_conf_init_msec_value(client->audit_interval, 300000);
-    ngx_conf_init_size_value(client->max_message_size, 16 * 1024 * 1024);
-    ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
-    ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
-    ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);
-    ngx_conf_init_size_value(ecf->db_quota, NGX_ETCD_DB_SPACE_QUOTA);
-    ngx_conf_init_msec_value(ecf->db_check, NGX_ETCD_DB_SPACE_CHECK);
-
-    client->name = ecf->name;
-
-    rv = ngx_etcd_ssl_module_done(cf, ecf);
-
-    if (rv != NGX_CONF_OK) {
-        return rv;
-    }
-
-    if (ngx_etcd_state_file_conf(cf, ecf) != NGX_CONF_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    name.len = sizeof("etcd:") - 1 + ecf->name.len;
-    name.data = ngx_pnalloc(cf->pool, name.len);
-    if (name.data == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    ngx_memcpy(ngx_cpymem(name.data, "etcd:", sizeof("etcd:") - 1),
-               ecf->name.data, ecf->name.len);
-
-    shm_zone = ngx_shared_memory_add(cf, &name, ecf->zone_size,
-                                     &ngx_etcd_module);
-    if (shm_zone == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    shm_zone->init = ngx_etcd_init_zone;
-    shm_zone->data = ecf;
-
-    return NGX_CONF_OK;
 }
 
 

@@ -9,8 +9,28 @@
 #include <ngx_etcd_restore_catalog.h>
 
 
-static ngx_int_t ngx_etcd_restore_catalog_match(ngx_etcd_pattern_t *pattern,
-    ngx_str_t *prefix, ngx_pool_t *pool);
+/* Returns NGX_OK if keys with that prefix form a set. */
+
+static ngx_int_t
+ngx_etcd_restore_catalog_match(ngx_etcd_pattern_t *pattern, ngx_str_t *prefix,
+    ngx_pool_t *pool)
+{
+    ngx_str_t  key;
+
+    key.len = prefix->len + pattern->below;
+    key.data = ngx_pnalloc(pool, prefix->len + 1);
+
+    if (key.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(key.data, prefix->data, prefix->len);
+    key.data[prefix->len] = 'x';
+
+    return (prefix->len != 0
+            && ngx_etcd_pattern_match(pattern, &key) == prefix->len)
+           ? NGX_OK : NGX_DECLINED;
+}
 
 
 ngx_int_t
@@ -56,30 +76,6 @@ ngx_etcd_restore_catalog_set(ngx_etcd_catalog_conf_t *catalog,
     *conf = service;
 
     return NGX_OK;
-}
-
-
-/* Returns NGX_OK if keys with that prefix form a set. */
-
-static ngx_int_t
-ngx_etcd_restore_catalog_match(ngx_etcd_pattern_t *pattern, ngx_str_t *prefix,
-    ngx_pool_t *pool)
-{
-    ngx_str_t  key;
-
-    key.len = prefix->len + pattern->below;
-    key.data = ngx_pnalloc(pool, prefix->len + 1);
-
-    if (key.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(key.data, prefix->data, prefix->len);
-    key.data[prefix->len] = 'x';
-
-    return (prefix->len != 0
-            && ngx_etcd_pattern_match(pattern, &key) == prefix->len)
-           ? NGX_OK : NGX_DECLINED;
 }
 
 

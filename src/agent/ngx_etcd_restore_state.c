@@ -31,102 +31,8 @@ typedef struct {
 } ngx_etcd_restore_set_t;
 
 
-static ngx_int_t ngx_etcd_restore_check(ngx_etcd_restore_t *restore,
-    ngx_str_t *text, json_t *root);
-static ngx_int_t ngx_etcd_restore_origin(ngx_etcd_restore_t *restore,
-    json_t *content);
-static ngx_int_t ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what,
-    ngx_str_t *is, ngx_str_t *wanted);
-static ngx_int_t ngx_etcd_restore_sets(ngx_etcd_restore_t *restore,
-    json_t *content);
-static ngx_int_t ngx_etcd_restore_services(ngx_etcd_restore_t *restore,
-    ngx_array_t *sets, json_t *upstreams);
 static ngx_int_t ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore,
     ngx_array_t *sets, json_t *upstreams, ngx_etcd_catalog_conf_t *catalog);
-static ngx_int_t ngx_etcd_restore_matches(ngx_etcd_restore_t *restore,
-    json_t *json, ngx_etcd_service_conf_t *service, ngx_str_t *prefix);
-static uint64_t ngx_etcd_restore_held(json_t *until);
-static ngx_int_t ngx_etcd_restore_take(ngx_etcd_restore_t *restore,
-    ngx_array_t *sets, ngx_etcd_service_conf_t *service, json_t *json);
-static ngx_int_t ngx_etcd_restore_set(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set);
-static ngx_int_t ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set);
-static ngx_int_t ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set, json_t *json, ngx_str_t *key,
-    ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_restore_address(ngx_etcd_restore_t *restore,
-    ngx_etcd_decode_t *d, ngx_etcd_member_t *member, json_t *json,
-    ngx_str_t *address);
-static ngx_int_t ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
-    ngx_etcd_member_diff_t *diff, json_t *json, ngx_str_t *name,
-    ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_restore_commit(ngx_etcd_restore_t *restore,
-    ngx_array_t *array);
-
-
-ngx_int_t
-ngx_etcd_restore_state_text(ngx_etcd_restore_t *restore, ngx_str_t *text)
-{
-    json_t                        *content;
-    ngx_int_t                      rc;
-    ngx_etcd_json_t                json;
-    ngx_etcd_shared_value_view_t  *views;
-
-    rc = ngx_etcd_json_parse(&json, text, 0);
-
-    if (rc == NGX_ERROR) {
-        return ngx_etcd_restore_refuse(restore, "no memory");
-    }
-
-    if (rc != NGX_OK) {
-
-        /*
-         * the text of the error would show a part of the file, which may be
-         * any file
-         */
-
-        return ngx_etcd_restore_refuse(restore,
-                                       "line %d, column %d is no valid JSON",
-                                       json.error.line, json.error.column);
-    }
-
-    views = ngx_pcalloc(restore->pool, ngx_max(restore->values->nelts, 1)
-                                       * sizeof(ngx_etcd_shared_value_view_t));
-
-    if (views == NULL
-        || ngx_array_init(&restore->changes, restore->pool, 16,
-                          sizeof(ngx_etcd_restore_change_t))
-           != NGX_OK)
-    {
-        rc = ngx_etcd_restore_refuse(restore, "no memory");
-
-    } else {
-        rc = ngx_etcd_restore_check(restore, text, json.root);
-    }
-
-    if (rc == NGX_OK) {
-        content = json_object_get(json.root, "content");
-
-        rc = ngx_etcd_restore_origin(restore, content);
-
-        if (rc == NGX_OK) {
-            rc = ngx_etcd_restore_value_read(restore, content, views);
-        }
-
-        if (rc == NGX_OK) {
-            rc = ngx_etcd_restore_sets(restore, content);
-        }
-    }
-
-    if (rc == NGX_OK) {
-        ngx_etcd_restore_value_fill(restore, views);
-    }
-
-    ngx_etcd_json_done(&json);
-
-    return rc;
-}
 
 
 /* The head and the tail must be as ngx_etcd_state_encode() writes them. */
@@ -173,6 +79,19 @@ ngx_etcd_restore_check(ngx_etcd_restore_t *restore, ngx_str_t *text,
 
 
 static ngx_int_t
+ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what, ngx_str_t *is,
+    ngx_str_t *wanted)
+{
+    if (ngx_etcd_str_equal(is, wanted)) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_restore_refuse(restore, "it is of %s \"%V\", not \"%V\"",
+                                   what, ngx_etcd_shown(is), wanted);
+}
+
+
+static ngx_int_t
 ngx_etcd_restore_origin(ngx_etcd_restore_t *restore, json_t *content)
 {
     json_t            *json, *id;
@@ -206,197 +125,6 @@ ngx_etcd_restore_origin(ngx_etcd_restore_t *restore, json_t *content)
 
     return ngx_etcd_restore_same(restore, "namespace", &ns,
                                  &state->key_namespace);
-}
-
-
-static ngx_int_t
-ngx_etcd_restore_same(ngx_etcd_restore_t *restore, char *what, ngx_str_t *is,
-    ngx_str_t *wanted)
-{
-    if (ngx_etcd_str_equal(is, wanted)) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_restore_refuse(restore, "it is of %s \"%V\", not \"%V\"",
-                                   what, ngx_etcd_shown(is), wanted);
-}
-
-
-/*
- * Creates all entries before the first set is changed.  If that fails, the
- * entries stay pending until the first owner of the zone frees them.
- */
-
-static ngx_int_t
-ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
-{
-    json_t                    *upstreams;
-    ngx_int_t                  rc;
-    ngx_uint_t                 i;
-    ngx_array_t                sets;
-    ngx_etcd_restore_set_t    *set;
-    ngx_etcd_catalog_conf_t  **catalogs;
-
-    upstreams = json_object_get(content, "upstreams");
-
-    if (!json_is_array(upstreams)) {
-        return ngx_etcd_restore_refuse(restore, "it has no \"upstreams\"");
-    }
-
-    if (ngx_array_init(&sets, restore->pool, 16, sizeof(ngx_etcd_restore_set_t))
-        != NGX_OK)
-    {
-        return ngx_etcd_restore_refuse(restore, "no memory");
-    }
-
-    rc = ngx_etcd_restore_services(restore, &sets, upstreams);
-
-    catalogs = restore->catalogs->elts;
-
-    for (i = 0; rc == NGX_OK && i < restore->catalogs->nelts; i++) {
-        rc = ngx_etcd_restore_catalog(restore, &sets, upstreams, catalogs[i]);
-    }
-
-    set = sets.elts;
-
-    for (i = 0; rc == NGX_OK && i < sets.nelts; i++) {
-        rc = ngx_etcd_restore_set(restore, &set[i]);
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_restore_commit(restore, &sets);
-    }
-
-    for (i = 0; i < sets.nelts; i++) {
-        ngx_etcd_member_diff_destroy(&set[i].diff);
-    }
-
-    for (i = 0; rc != NGX_OK && i < restore->catalogs->nelts; i++) {
-        ngx_etcd_set_map_drop(restore->zone, catalogs[i]->map);
-        ngx_etcd_restore_catalog_complete(catalogs[i], 0);
-    }
-
-    return rc;
-}
-
-
-/* The upstreams of the text that have the name and the prefix of a service. */
-
-static ngx_int_t
-ngx_etcd_restore_services(ngx_etcd_restore_t *restore, ngx_array_t *sets,
-    json_t *upstreams)
-{
-    size_t                     n;
-    json_t                    *json;
-    ngx_int_t                  rc;
-    ngx_str_t                  prefix;
-    ngx_uint_t                 i;
-    ngx_etcd_service_conf_t  **services;
-
-    services = restore->services->elts;
-
-    for (i = 0; i < restore->services->nelts; i++) {
-
-        if (!services[i]->source->restorable) {
-            continue;
-        }
-
-        json_array_foreach(upstreams, n, json) {
-            rc = ngx_etcd_restore_matches(restore, json, services[i], &prefix);
-
-            if (rc == NGX_ERROR) {
-                return NGX_ERROR;
-            }
-
-            if (rc == NGX_OK
-                && ngx_etcd_str_equal(&prefix, &services[i]->prefix))
-            {
-                if (ngx_etcd_restore_take(restore, sets, services[i], json)
-                    != NGX_OK)
-                {
-                    return NGX_ERROR;
-                }
-
-                break;
-            }
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-/*
- * Any upstream of the text with the name of the catalog may be one of its
- * sets.  The sets are all there are if they are of the same prefix with
- * variables; the lowest revision is that of the text.
- */
-
-static ngx_int_t
-ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore, ngx_array_t *sets,
-    json_t *upstreams, ngx_etcd_catalog_conf_t *catalog)
-{
-    size_t                    n;
-    json_t                   *json, *head;
-    uint64_t                  revision;
-    ngx_int_t                 rc;
-    ngx_str_t                 prefix, pattern;
-    ngx_etcd_restore_set_t   *set;
-    ngx_etcd_service_conf_t  *service;
-
-    if (!catalog->service.source->restorable) {
-        return NGX_OK;
-    }
-
-    revision = UINT64_MAX;
-    service = NULL;
-
-    json_array_foreach(upstreams, n, json) {
-        rc = ngx_etcd_restore_matches(restore, json, &catalog->service,
-                                      &prefix);
-        if (rc == NGX_OK) {
-            rc = ngx_etcd_restore_catalog_set(catalog, &prefix, restore->pool,
-                                              &service);
-            if (rc == NGX_DECLINED) {
-                revision = 0;
-            }
-        }
-
-        if (rc == NGX_DECLINED) {
-            continue;
-        }
-
-        if (rc != NGX_OK
-            || ngx_etcd_restore_take(restore, sets, service, json) != NGX_OK)
-        {
-            return (restore->reason.len != 0)
-                   ? NGX_ERROR
-                   : ngx_etcd_restore_refuse(restore, "the \"zone\" is too "
-                                             "small for its sets");
-        }
-
-        head = json_object_get(json, "upstream");
-        set = sets->elts;
-        set += sets->nelts - 1;
-
-        if (json_object_get(head, "pattern") == NULL
-            || ngx_etcd_restore_bytes(restore, head, "pattern", &pattern)
-               != NGX_OK
-            || !ngx_etcd_str_equal(&pattern, &catalog->pattern.text))
-        {
-            revision = 0;
-        }
-
-        revision = ngx_min(revision, set->revision);
-    }
-
-    if (revision == UINT64_MAX) {
-        revision = 0;
-    }
-
-    ngx_etcd_restore_catalog_complete(catalog, revision);
-
-    return NGX_OK;
 }
 
 
@@ -487,53 +215,91 @@ ngx_etcd_restore_take(ngx_etcd_restore_t *restore, ngx_array_t *sets,
 }
 
 
-static ngx_int_t
-ngx_etcd_restore_set(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set)
-{
-    ngx_int_t                rc;
-    ngx_etcd_member_diff_t  *diff;
-
-    diff = &set->diff;
-
-    diff->zone = restore->zone;
-    diff->set = set->service->set;
-    diff->log = ngx_cycle->log;
-    diff->unowned = 1;
-
-    if (ngx_etcd_member_diff_open(diff, 0, 0) != NGX_OK) {
-        return ngx_etcd_restore_refuse(restore, "no memory");
-    }
-
-    rc = ngx_etcd_restore_members(restore, set);
-
-    ngx_etcd_member_diff_close(diff);
-
-    return rc;
-}
-
+/* The upstreams of the text that have the name and the prefix of a service. */
 
 static ngx_int_t
-ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
-    ngx_etcd_restore_set_t *set)
+ngx_etcd_restore_services(ngx_etcd_restore_t *restore, ngx_array_t *sets,
+    json_t *upstreams)
 {
-    size_t              i;
-    json_t             *json;
-    ngx_str_t           key;
-    ngx_etcd_member_t   member;
+    size_t                     n;
+    json_t                    *json;
+    ngx_int_t                  rc;
+    ngx_str_t                  prefix;
+    ngx_uint_t                 i;
+    ngx_etcd_service_conf_t  **services;
 
-    json_array_foreach(set->members, i, json) {
+    services = restore->services->elts;
 
-        if (ngx_etcd_restore_member(restore, set, json, &key, &member)
-                != NGX_OK
-            || ngx_etcd_restore_register(restore, &set->diff, json, &key,
-                                         &member)
-               != NGX_OK)
-        {
-            return NGX_ERROR;
+    for (i = 0; i < restore->services->nelts; i++) {
+
+        if (!services[i]->source->restorable) {
+            continue;
+        }
+
+        json_array_foreach(upstreams, n, json) {
+            rc = ngx_etcd_restore_matches(restore, json, services[i], &prefix);
+
+            if (rc == NGX_ERROR) {
+                return NGX_ERROR;
+            }
+
+            if (rc == NGX_OK
+                && ngx_etcd_str_equal(&prefix, &services[i]->prefix))
+            {
+                if (ngx_etcd_restore_take(restore, sets, services[i], json)
+                    != NGX_OK)
+                {
+                    return NGX_ERROR;
+                }
+
+                break;
+            }
         }
     }
 
     return NGX_OK;
+}
+
+
+/* For a member by host name: one of its addresses, or none. */
+
+static ngx_int_t
+ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
+    ngx_etcd_member_t *member, json_t *json, ngx_str_t *address)
+{
+    uint64_t  port, whole;
+
+    if (json_object_get(json, "host") == NULL) {
+        return ngx_etcd_address_set(d, member, "address", address, 0);
+    }
+
+    if (ngx_etcd_restore_bytes(restore, json, "host", &member->host) != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "port", &port) != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "whole_weight", &whole)
+           != NGX_OK)
+    {
+        *d->reason = restore->reason;
+        return NGX_ERROR;
+    }
+
+    if (member->host.len == 0
+        || member->host.len > NGX_ETCD_MEMBER_MAX_HOST
+        || port == 0 || port > 65535
+        || whole == 0 || whole > NGX_ETCD_MEMBER_MAX_WEIGHT)
+    {
+        return ngx_etcd_decode_invalid(d, "host", &member->host,
+                                       "is not what a member has");
+    }
+
+    member->port = (in_port_t) port;
+    member->whole = whole;
+
+    if (address->len == 0) {
+        ngx_etcd_address_unresolved(member);
+        return NGX_OK;
+    }
+
+    return ngx_etcd_address_set(d, member, "address", address, 0);
 }
 
 
@@ -588,48 +354,6 @@ ngx_etcd_restore_member(ngx_etcd_restore_t *restore,
     return ngx_etcd_restore_refuse(restore, "upstream \"%V\": key \"%V\": %V",
                                    &set->service->name, ngx_etcd_shown(key),
                                    &reason);
-}
-
-
-/* For a member by host name: one of its addresses, or none. */
-
-static ngx_int_t
-ngx_etcd_restore_address(ngx_etcd_restore_t *restore, ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, json_t *json, ngx_str_t *address)
-{
-    uint64_t  port, whole;
-
-    if (json_object_get(json, "host") == NULL) {
-        return ngx_etcd_address_set(d, member, "address", address, 0);
-    }
-
-    if (ngx_etcd_restore_bytes(restore, json, "host", &member->host) != NGX_OK
-        || ngx_etcd_restore_number(restore, json, "port", &port) != NGX_OK
-        || ngx_etcd_restore_number(restore, json, "whole_weight", &whole)
-           != NGX_OK)
-    {
-        *d->reason = restore->reason;
-        return NGX_ERROR;
-    }
-
-    if (member->host.len == 0
-        || member->host.len > NGX_ETCD_MEMBER_MAX_HOST
-        || port == 0 || port > 65535
-        || whole == 0 || whole > NGX_ETCD_MEMBER_MAX_WEIGHT)
-    {
-        return ngx_etcd_decode_invalid(d, "host", &member->host,
-                                       "is not what a member has");
-    }
-
-    member->port = (in_port_t) port;
-    member->whole = whole;
-
-    if (address->len == 0) {
-        ngx_etcd_address_unresolved(member);
-        return NGX_OK;
-    }
-
-    return ngx_etcd_address_set(d, member, "address", address, 0);
 }
 
 
@@ -691,6 +415,56 @@ ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
 
 
 static ngx_int_t
+ngx_etcd_restore_members(ngx_etcd_restore_t *restore,
+    ngx_etcd_restore_set_t *set)
+{
+    size_t              i;
+    json_t             *json;
+    ngx_str_t           key;
+    ngx_etcd_member_t   member;
+
+    json_array_foreach(set->members, i, json) {
+
+        if (ngx_etcd_restore_member(restore, set, json, &key, &member)
+                != NGX_OK
+            || ngx_etcd_restore_register(restore, &set->diff, json, &key,
+                                         &member)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_set(ngx_etcd_restore_t *restore, ngx_etcd_restore_set_t *set)
+{
+    ngx_int_t                rc;
+    ngx_etcd_member_diff_t  *diff;
+
+    diff = &set->diff;
+
+    diff->zone = restore->zone;
+    diff->set = set->service->set;
+    diff->log = ngx_cycle->log;
+    diff->unowned = 1;
+
+    if (ngx_etcd_member_diff_open(diff, 0, 0) != NGX_OK) {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    rc = ngx_etcd_restore_members(restore, set);
+
+    ngx_etcd_member_diff_close(diff);
+
+    return rc;
+}
+
+
+static ngx_int_t
 ngx_etcd_restore_commit(ngx_etcd_restore_t *restore, ngx_array_t *array)
 {
     ngx_uint_t               i;
@@ -720,6 +494,202 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore, ngx_array_t *array)
             set->state = NGX_ETCD_MEMBER_SET_SYNCED;
         }
     }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Creates all entries before the first set is changed.  If that fails, the
+ * entries stay pending until the first owner of the zone frees them.
+ */
+
+static ngx_int_t
+ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
+{
+    json_t                    *upstreams;
+    ngx_int_t                  rc;
+    ngx_uint_t                 i;
+    ngx_array_t                sets;
+    ngx_etcd_restore_set_t    *set;
+    ngx_etcd_catalog_conf_t  **catalogs;
+
+    upstreams = json_object_get(content, "upstreams");
+
+    if (!json_is_array(upstreams)) {
+        return ngx_etcd_restore_refuse(restore, "it has no \"upstreams\"");
+    }
+
+    if (ngx_array_init(&sets, restore->pool, 16, sizeof(ngx_etcd_restore_set_t))
+        != NGX_OK)
+    {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    rc = ngx_etcd_restore_services(restore, &sets, upstreams);
+
+    catalogs = restore->catalogs->elts;
+
+    for (i = 0; rc == NGX_OK && i < restore->catalogs->nelts; i++) {
+        rc = ngx_etcd_restore_catalog(restore, &sets, upstreams, catalogs[i]);
+    }
+
+    set = sets.elts;
+
+    for (i = 0; rc == NGX_OK && i < sets.nelts; i++) {
+        rc = ngx_etcd_restore_set(restore, &set[i]);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_restore_commit(restore, &sets);
+    }
+
+    for (i = 0; i < sets.nelts; i++) {
+        ngx_etcd_member_diff_destroy(&set[i].diff);
+    }
+
+    for (i = 0; rc != NGX_OK && i < restore->catalogs->nelts; i++) {
+        ngx_etcd_set_map_drop(restore->zone, catalogs[i]->map);
+        ngx_etcd_restore_catalog_complete(catalogs[i], 0);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_restore_state_text(ngx_etcd_restore_t *restore, ngx_str_t *text)
+{
+    json_t                        *content;
+    ngx_int_t                      rc;
+    ngx_etcd_json_t                json;
+    ngx_etcd_shared_value_view_t  *views;
+
+    rc = ngx_etcd_json_parse(&json, text, 0);
+
+    if (rc == NGX_ERROR) {
+        return ngx_etcd_restore_refuse(restore, "no memory");
+    }
+
+    if (rc != NGX_OK) {
+
+        /*
+         * the text of the error would show a part of the file, which may be
+         * any file
+         */
+
+        return ngx_etcd_restore_refuse(restore,
+                                       "line %d, column %d is no valid JSON",
+                                       json.error.line, json.error.column);
+    }
+
+    views = ngx_pcalloc(restore->pool, ngx_max(restore->values->nelts, 1)
+                                       * sizeof(ngx_etcd_shared_value_view_t));
+
+    if (views == NULL
+        || ngx_array_init(&restore->changes, restore->pool, 16,
+                          sizeof(ngx_etcd_restore_change_t))
+           != NGX_OK)
+    {
+        rc = ngx_etcd_restore_refuse(restore, "no memory");
+
+    } else {
+        rc = ngx_etcd_restore_check(restore, text, json.root);
+    }
+
+    if (rc == NGX_OK) {
+        content = json_object_get(json.root, "content");
+
+        rc = ngx_etcd_restore_origin(restore, content);
+
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_restore_value_read(restore, content, views);
+        }
+
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_restore_sets(restore, content);
+        }
+    }
+
+    if (rc == NGX_OK) {
+        ngx_etcd_restore_value_fill(restore, views);
+    }
+
+    ngx_etcd_json_done(&json);
+
+    return rc;
+}
+
+
+/*
+ * Any upstream of the text with the name of the catalog may be one of its
+ * sets.  The sets are all there are if they are of the same prefix with
+ * variables; the lowest revision is that of the text.
+ */
+
+static ngx_int_t
+ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore, ngx_array_t *sets,
+    json_t *upstreams, ngx_etcd_catalog_conf_t *catalog)
+{
+    size_t                    n;
+    json_t                   *json, *head;
+    uint64_t                  revision;
+    ngx_int_t                 rc;
+    ngx_str_t                 prefix, pattern;
+    ngx_etcd_restore_set_t   *set;
+    ngx_etcd_service_conf_t  *service;
+
+    if (!catalog->service.source->restorable) {
+        return NGX_OK;
+    }
+
+    revision = UINT64_MAX;
+    service = NULL;
+
+    json_array_foreach(upstreams, n, json) {
+        rc = ngx_etcd_restore_matches(restore, json, &catalog->service,
+                                      &prefix);
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_restore_catalog_set(catalog, &prefix, restore->pool,
+                                              &service);
+            if (rc == NGX_DECLINED) {
+                revision = 0;
+            }
+        }
+
+        if (rc == NGX_DECLINED) {
+            continue;
+        }
+
+        if (rc != NGX_OK
+            || ngx_etcd_restore_take(restore, sets, service, json) != NGX_OK)
+        {
+            return (restore->reason.len != 0)
+                   ? NGX_ERROR
+                   : ngx_etcd_restore_refuse(restore, "the \"zone\" is too "
+                                             "small for its sets");
+        }
+
+        head = json_object_get(json, "upstream");
+        set = sets->elts;
+        set += sets->nelts - 1;
+
+        if (json_object_get(head, "pattern") == NULL
+            || ngx_etcd_restore_bytes(restore, head, "pattern", &pattern)
+               != NGX_OK
+            || !ngx_etcd_str_equal(&pattern, &catalog->pattern.text))
+        {
+            revision = 0;
+        }
+
+        revision = ngx_min(revision, set->revision);
+    }
+
+    if (revision == UINT64_MAX) {
+        revision = 0;
+    }
+
+    ngx_etcd_restore_catalog_complete(catalog, revision);
 
     return NGX_OK;
 }

@@ -12,71 +12,6 @@
 #include <ngx_etcd_value_conf.h>
 
 
-static ngx_int_t ngx_etcd_restore_value_one(ngx_etcd_restore_t *restore,
-    json_t *json, ngx_etcd_shared_value_view_t *views);
-static ngx_int_t ngx_etcd_restore_map(ngx_etcd_restore_t *restore,
-    ngx_str_t *key, ngx_str_t *value, uint64_t modified);
-static ngx_int_t ngx_etcd_restore_view(ngx_etcd_restore_t *restore,
-    ngx_str_t *key, ngx_str_t *value, ngx_etcd_shared_value_view_t *view,
-    ngx_etcd_shared_value_view_t *views);
-
-
-/* Reads the values of variables, which the text may lack. */
-
-ngx_int_t
-ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore, json_t *content,
-    ngx_etcd_shared_value_view_t *views)
-{
-    size_t   i;
-    json_t  *values;
-
-    values = json_object_get(content, "values");
-
-    if (values != NULL && !json_is_array(values)) {
-        return ngx_etcd_restore_refuse(restore, "it has no \"values\"");
-    }
-
-    for (i = 0; i < json_array_size(values); i++) {
-        if (ngx_etcd_restore_value_one(restore, json_array_get(values, i),
-                                       views)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_restore_value_one(ngx_etcd_restore_t *restore, json_t *json,
-    ngx_etcd_shared_value_view_t *views)
-{
-    ngx_str_t                      key, value;
-    ngx_etcd_shared_value_view_t   view;
-
-    ngx_memzero(&view, sizeof(ngx_etcd_shared_value_view_t));
-
-    if (ngx_etcd_restore_bytes(restore, json, "key", &key) != NGX_OK
-        || ngx_etcd_restore_bytes(restore, json, "value", &value) != NGX_OK
-        || ngx_etcd_restore_number(restore, json, "revision", &view.revision)
-           != NGX_OK
-        || ngx_etcd_restore_number(restore, json, "mod_revision",
-                                   &view.modified)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_restore_map(restore, &key, &value, view.modified) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_restore_view(restore, &key, &value, &view, views);
-}
-
-
 /* A value that a map may not have any more is dropped. */
 
 static ngx_int_t
@@ -161,6 +96,62 @@ ngx_etcd_restore_view(ngx_etcd_restore_t *restore, ngx_str_t *key,
         ngx_memcpy(view->value, value->data, value->len);
 
         views[i] = *view;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_restore_value_one(ngx_etcd_restore_t *restore, json_t *json,
+    ngx_etcd_shared_value_view_t *views)
+{
+    ngx_str_t                      key, value;
+    ngx_etcd_shared_value_view_t   view;
+
+    ngx_memzero(&view, sizeof(ngx_etcd_shared_value_view_t));
+
+    if (ngx_etcd_restore_bytes(restore, json, "key", &key) != NGX_OK
+        || ngx_etcd_restore_bytes(restore, json, "value", &value) != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "revision", &view.revision)
+           != NGX_OK
+        || ngx_etcd_restore_number(restore, json, "mod_revision",
+                                   &view.modified)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_restore_map(restore, &key, &value, view.modified) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_restore_view(restore, &key, &value, &view, views);
+}
+
+
+/* Reads the values of variables, which the text may lack. */
+
+ngx_int_t
+ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore, json_t *content,
+    ngx_etcd_shared_value_view_t *views)
+{
+    size_t   i;
+    json_t  *values;
+
+    values = json_object_get(content, "values");
+
+    if (values != NULL && !json_is_array(values)) {
+        return ngx_etcd_restore_refuse(restore, "it has no \"values\"");
+    }
+
+    for (i = 0; i < json_array_size(values); i++) {
+        if (ngx_etcd_restore_value_one(restore, json_array_get(values, i),
+                                       views)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
     }
 
     return NGX_OK;

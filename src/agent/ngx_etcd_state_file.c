@@ -20,22 +20,6 @@
 #define NGX_ETCD_STATE_FILE_TRIES  100         /* attempts to lock, on exit */
 
 
-static char *ngx_etcd_state_file_threads(ngx_conf_t *cf);
-static ngx_uint_t ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf,
-    ngx_msec_t elapsed);
-static ngx_uint_t ngx_etcd_state_file_changed(ngx_etcd_state_file_t *sf,
-    ngx_etcd_state_save_mark_t *mark, ngx_atomic_uint_t generation,
-    ngx_uint_t commits, ngx_msec_t elapsed);
-static ngx_uint_t ngx_etcd_state_file_below(ngx_cycle_t *cycle,
-    ngx_str_t *dir);
-static ngx_uint_t ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf);
-static void ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf);
-static void ngx_etcd_state_file_event(ngx_event_t *ev);
-static void ngx_etcd_state_file_done(void *data);
-static void ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
-    ngx_etcd_state_save_t *save);
-
-
 char *
 ngx_etcd_state_file_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
@@ -48,6 +32,31 @@ ngx_etcd_state_file_path(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return ngx_conf_set_path_slot(cf, cmd, conf);
+}
+
+
+/*
+ * No threads without a master process: after a reload such a process has
+ * thread pools that were never started, and fails when it stops them.
+ */
+
+static char *
+ngx_etcd_state_file_threads(ngx_conf_t *cf)
+{
+#if (NGX_THREADS)
+
+    ngx_core_conf_t  *ccf;
+
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
+                                           ngx_core_module);
+
+    if (ccf->master != 0 && ngx_thread_pool_add(cf, NULL) == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+#endif
+
+    return NGX_CONF_OK;
 }
 
 
@@ -95,6 +104,30 @@ ngx_etcd_state_file_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 }
 
 
+static ngx_uint_t
+ngx_etcd_state_file_below(ngx_cycle_t *cycle, ngx_str_t *dir)
+{
+    ngx_str_t    *name;
+    ngx_uint_t    i;
+    ngx_path_t  **path;
+
+    path = cycle->paths.elts;
+
+    for (i = 0; i < cycle->paths.nelts; i++) {
+        name = &path[i]->name;
+
+        if (name->len < dir->len
+            && dir->data[name->len] == '/'
+            && ngx_strncmp(name->data, dir->data, name->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 /*
  * nginx creates all paths next, and would not say where this one is configured.
  * Other paths are not created yet: the directory may be below one of them.
@@ -132,52 +165,107 @@ ngx_etcd_state_file_create(ngx_etcd_conf_t *conf, ngx_cycle_t *cycle)
 }
 
 
-static ngx_uint_t
-ngx_etcd_state_file_below(ngx_cycle_t *cycle, ngx_str_t *dir)
+static void
+ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
+    ngx_etcd_state_save_t *save)
 {
-    ngx_str_t    *name;
-    ngx_uint_t    i;
-    ngx_path_t  **path;
+    ngx_uint_t  level;
 
-    path = cycle->paths.elts;
+    if (save->rc == NGX_ERROR) {
+        level = sf->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
 
-    for (i = 0; i < cycle->paths.nelts; i++) {
-        name = &path[i]->name;
+        ngx_log_error(level, sf->log, save->file.err,
+                      "etcd cluster \"%V\": its state cannot be saved: "
+                      "%s \"%V\" failed",
+                      &sf->conf->name,
+                      save->file.failed ? save->file.failed
+                                        : "making the text of",
+                      &sf->conf->state_file);
 
-        if (name->len < dir->len
-            && dir->data[name->len] == '/'
-            && ngx_strncmp(name->data, dir->data, name->len) == 0)
-        {
-            return 1;
-        }
+        sf->failed = 1;
+        return;
     }
 
-    return 0;
+    if (save->rc == NGX_OK && save->state == NGX_ETCD_STATE_SAVE_DONE) {
+
+        ngx_log_debug2(NGX_LOG_DEBUG_CORE, sf->log, 0,
+                       "etcd cluster \"%V\": state saved, %uz bytes",
+                       &sf->conf->name, save->text.len);
+
+        if (sf->failed) {
+            sf->failed = 0;
+            ngx_log_error(NGX_LOG_NOTICE, sf->log, 0,
+                          "etcd cluster \"%V\": its state is saved again",
+                          &sf->conf->name);
+        }
+    }
 }
 
 
-/*
- * No threads without a master process: after a reload such a process has
- * thread pools that were never started, and fails when it stops them.
- */
+/* The current save has ended, successfully or not. */
 
-static char *
-ngx_etcd_state_file_threads(ngx_conf_t *cf)
+static void
+ngx_etcd_state_file_done(void *data)
 {
-#if (NGX_THREADS)
+    ngx_etcd_state_file_t *sf = data;
 
-    ngx_core_conf_t  *ccf;
+    ngx_uint_t               i;
+    ngx_etcd_state_save_t   *save;
+    ngx_etcd_state_value_t  *values;
 
-    ccf = (ngx_core_conf_t *) ngx_get_conf(cf->cycle->conf_ctx,
-                                           ngx_core_module);
+    save = sf->save;
+    sf->save = NULL;
 
-    if (ccf->master != 0 && ngx_thread_pool_add(cf, NULL) == NULL) {
-        return NGX_CONF_ERROR;
+    if (!save->canceled) {
+        ngx_etcd_state_file_report(sf, save);
     }
 
-#endif
+    if (save->rc == NGX_OK && !save->canceled) {
+        ngx_memcpy(sf->marks, save->marks,
+                   (sf->conf->services.nelts + sf->conf->catalogs.nelts)
+                   * sizeof(ngx_etcd_state_save_mark_t));
 
-    return NGX_CONF_OK;
+        values = save->values.elts;
+
+        for (i = 0; i < sf->conf->values.nelts; i++) {
+            sf->versions[i] = values[i].version;
+        }
+
+        for (i = 0; i < sf->conf->value_maps.nelts; i++) {
+            sf->versions[sf->conf->values.nelts + i] = save->changes[i];
+        }
+
+        sf->saved = 1;
+    }
+
+    ngx_etcd_state_save_destroy(save);
+}
+
+
+static void
+ngx_etcd_state_file_event(ngx_event_t *ev)
+{
+    ngx_etcd_state_save_t  *save;
+    ngx_etcd_state_file_t  *sf;
+
+    sf = ev->data;
+    save = sf->save;
+
+    save->rc = ngx_etcd_state_save_step(save);
+
+    if (save->rc == NGX_AGAIN
+        && save->state == NGX_ETCD_STATE_SAVE_ENCODING
+        && ngx_etcd_state_save_post(save) == NGX_OK)
+    {
+        return;
+    }
+
+    if (save->rc == NGX_AGAIN || save->rc == NGX_BUSY) {
+        ngx_add_timer(ev, NGX_ETCD_STATE_FILE_PIECE);
+        return;
+    }
+
+    ngx_etcd_state_file_done(sf);
 }
 
 
@@ -207,67 +295,6 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *sf, ngx_etcd_conf_t *conf,
 
     return (sf->marks != NULL && sf->versions != NULL) ? NGX_OK
                                                              : NGX_ERROR;
-}
-
-
-void
-ngx_etcd_state_file_tick(ngx_etcd_state_file_t *sf)
-{
-    ngx_msec_t  elapsed;
-
-    if (sf->conf->state_path == NULL || sf->save != NULL) {
-        return;
-    }
-
-    elapsed = ngx_current_msec - sf->started;
-
-    if (sf->failed && elapsed < NGX_ETCD_STATE_FILE_RETRY) {
-        return;
-    }
-
-    if (ngx_etcd_state_file_due(sf, elapsed)) {
-        ngx_etcd_state_file_start(sf);
-    }
-}
-
-
-static ngx_uint_t
-ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
-{
-    ngx_uint_t                    i;
-    ngx_etcd_set_map_t           *map;
-    ngx_etcd_member_set_t        *set;
-    ngx_etcd_catalog_conf_t     **catalogs;
-    ngx_etcd_service_conf_t     **services;
-    ngx_etcd_state_save_mark_t   *mark;
-
-    services = sf->conf->services.elts;
-    mark = sf->marks;
-
-    for (i = 0; i < sf->conf->services.nelts; i++) {
-        set = services[i]->set;
-
-        if (ngx_etcd_state_file_changed(sf, mark++, set->generation,
-                                        set->commits, elapsed))
-        {
-            return 1;
-        }
-    }
-
-    catalogs = sf->conf->catalogs.elts;
-
-    for (i = 0; i < sf->conf->catalogs.nelts; i++) {
-        map = catalogs[i]->map;
-
-        if (ngx_etcd_state_file_changed(sf, mark++, map->generation,
-                                        map->revision, elapsed))
-        {
-            return 1;
-        }
-    }
-
-    return elapsed >= NGX_ETCD_STATE_FILE_INTERVAL
-           && ngx_etcd_state_file_values(sf);
 }
 
 
@@ -320,6 +347,46 @@ ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf)
 }
 
 
+static ngx_uint_t
+ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
+{
+    ngx_uint_t                    i;
+    ngx_etcd_set_map_t           *map;
+    ngx_etcd_member_set_t        *set;
+    ngx_etcd_catalog_conf_t     **catalogs;
+    ngx_etcd_service_conf_t     **services;
+    ngx_etcd_state_save_mark_t   *mark;
+
+    services = sf->conf->services.elts;
+    mark = sf->marks;
+
+    for (i = 0; i < sf->conf->services.nelts; i++) {
+        set = services[i]->set;
+
+        if (ngx_etcd_state_file_changed(sf, mark++, set->generation,
+                                        set->commits, elapsed))
+        {
+            return 1;
+        }
+    }
+
+    catalogs = sf->conf->catalogs.elts;
+
+    for (i = 0; i < sf->conf->catalogs.nelts; i++) {
+        map = catalogs[i]->map;
+
+        if (ngx_etcd_state_file_changed(sf, mark++, map->generation,
+                                        map->revision, elapsed))
+        {
+            return 1;
+        }
+    }
+
+    return elapsed >= NGX_ETCD_STATE_FILE_INTERVAL
+           && ngx_etcd_state_file_values(sf);
+}
+
+
 static void
 ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf)
 {
@@ -334,106 +401,23 @@ ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf)
 }
 
 
-static void
-ngx_etcd_state_file_event(ngx_event_t *ev)
+void
+ngx_etcd_state_file_tick(ngx_etcd_state_file_t *sf)
 {
-    ngx_etcd_state_save_t  *save;
-    ngx_etcd_state_file_t  *sf;
+    ngx_msec_t  elapsed;
 
-    sf = ev->data;
-    save = sf->save;
-
-    save->rc = ngx_etcd_state_save_step(save);
-
-    if (save->rc == NGX_AGAIN
-        && save->state == NGX_ETCD_STATE_SAVE_ENCODING
-        && ngx_etcd_state_save_post(save) == NGX_OK)
-    {
+    if (sf->conf->state_path == NULL || sf->save != NULL) {
         return;
     }
 
-    if (save->rc == NGX_AGAIN || save->rc == NGX_BUSY) {
-        ngx_add_timer(ev, NGX_ETCD_STATE_FILE_PIECE);
+    elapsed = ngx_current_msec - sf->started;
+
+    if (sf->failed && elapsed < NGX_ETCD_STATE_FILE_RETRY) {
         return;
     }
 
-    ngx_etcd_state_file_done(sf);
-}
-
-
-/* The current save has ended, successfully or not. */
-
-static void
-ngx_etcd_state_file_done(void *data)
-{
-    ngx_etcd_state_file_t *sf = data;
-
-    ngx_uint_t               i;
-    ngx_etcd_state_save_t   *save;
-    ngx_etcd_state_value_t  *values;
-
-    save = sf->save;
-    sf->save = NULL;
-
-    if (!save->canceled) {
-        ngx_etcd_state_file_report(sf, save);
-    }
-
-    if (save->rc == NGX_OK && !save->canceled) {
-        ngx_memcpy(sf->marks, save->marks,
-                   (sf->conf->services.nelts + sf->conf->catalogs.nelts)
-                   * sizeof(ngx_etcd_state_save_mark_t));
-
-        values = save->values.elts;
-
-        for (i = 0; i < sf->conf->values.nelts; i++) {
-            sf->versions[i] = values[i].version;
-        }
-
-        for (i = 0; i < sf->conf->value_maps.nelts; i++) {
-            sf->versions[sf->conf->values.nelts + i] = save->changes[i];
-        }
-
-        sf->saved = 1;
-    }
-
-    ngx_etcd_state_save_destroy(save);
-}
-
-
-static void
-ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
-    ngx_etcd_state_save_t *save)
-{
-    ngx_uint_t  level;
-
-    if (save->rc == NGX_ERROR) {
-        level = sf->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
-
-        ngx_log_error(level, sf->log, save->file.err,
-                      "etcd cluster \"%V\": its state cannot be saved: "
-                      "%s \"%V\" failed",
-                      &sf->conf->name,
-                      save->file.failed ? save->file.failed
-                                        : "making the text of",
-                      &sf->conf->state_file);
-
-        sf->failed = 1;
-        return;
-    }
-
-    if (save->rc == NGX_OK && save->state == NGX_ETCD_STATE_SAVE_DONE) {
-
-        ngx_log_debug2(NGX_LOG_DEBUG_CORE, sf->log, 0,
-                       "etcd cluster \"%V\": state saved, %uz bytes",
-                       &sf->conf->name, save->text.len);
-
-        if (sf->failed) {
-            sf->failed = 0;
-            ngx_log_error(NGX_LOG_NOTICE, sf->log, 0,
-                          "etcd cluster \"%V\": its state is saved again",
-                          &sf->conf->name);
-        }
+    if (ngx_etcd_state_file_due(sf, elapsed)) {
+        ngx_etcd_state_file_start(sf);
     }
 }
 

@@ -20,17 +20,97 @@ typedef struct {
 } ngx_etcd_closing_batch_t;
 
 
-static ngx_etcd_closing_batch_t *ngx_etcd_closing_find(
-    ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer);
-static ngx_etcd_closing_batch_t *ngx_etcd_closing_create(
-    ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer);
-static void ngx_etcd_closing_free(ngx_etcd_closing_t *closing,
-    ngx_etcd_closing_batch_t *batch);
-static void ngx_etcd_closing_timer(ngx_event_t *ev);
-static void ngx_etcd_closing_close(ngx_etcd_closing_t *closing,
-    ngx_etcd_peer_t *peer, ngx_queue_t *users);
-static void ngx_etcd_closing_schedule(ngx_etcd_closing_t *closing);
-static void ngx_etcd_closing_move(ngx_queue_t *to, ngx_queue_t *from);
+static void
+ngx_etcd_closing_close(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer,
+    ngx_queue_t *users)
+{
+    ngx_uint_t                n;
+    ngx_queue_t              *q;
+    ngx_etcd_closing_conf_t  *conf;
+
+    conf = closing->conf;
+    n = 0;
+
+    for (q = ngx_queue_head(users);
+         q != ngx_queue_sentinel(users);
+         q = ngx_queue_next(q))
+    {
+        n++;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, closing->timer.log, 0,
+                  "etcd: upstream \"%V\": closing %ui connections to former "
+                  "member %V", conf->upstream, n, &peer->name);
+
+    /* an object with another id is that of another upstream now */
+
+    if (conf->object->id == conf->id) {
+        (void) __atomic_fetch_add(conf->closed, n, __ATOMIC_RELAXED);
+    }
+
+    closing->due(closing->data, users);
+}
+
+
+static void
+ngx_etcd_closing_free(ngx_etcd_closing_t *closing,
+    ngx_etcd_closing_batch_t *batch)
+{
+    ngx_queue_remove(&batch->queue);
+    ngx_etcd_hash_table_remove(&closing->by_address, &batch->address);
+
+    ngx_etcd_peer_unref(batch->peer);
+    ngx_free(batch);
+}
+
+
+static void
+ngx_etcd_closing_schedule(ngx_etcd_closing_t *closing)
+{
+    ngx_msec_t                 elapsed;
+    ngx_queue_t               *q;
+    ngx_etcd_closing_batch_t  *batch;
+
+    if (closing->timer.timer_set || ngx_queue_empty(&closing->batches)) {
+        return;
+    }
+
+    q = ngx_queue_head(&closing->batches);
+    batch = ngx_queue_data(q, ngx_etcd_closing_batch_t, queue);
+
+    elapsed = ngx_current_msec - batch->left;
+
+    ngx_add_timer(&closing->timer, (elapsed < closing->conf->after)
+                                   ? closing->conf->after - elapsed : 1);
+}
+
+
+static void
+ngx_etcd_closing_timer(ngx_event_t *ev)
+{
+    ngx_queue_t               *q;
+    ngx_etcd_closing_t        *closing;
+    ngx_etcd_closing_batch_t  *batch;
+
+    closing = ev->data;
+
+    while (!ngx_queue_empty(&closing->batches)) {
+        q = ngx_queue_head(&closing->batches);
+        batch = ngx_queue_data(q, ngx_etcd_closing_batch_t, queue);
+
+        if (ngx_current_msec - batch->left < closing->conf->after) {
+            break;
+        }
+
+        if (!ngx_queue_empty(&batch->users)) {
+            ngx_etcd_closing_close(closing, batch->peer, &batch->users);
+        }
+
+        ngx_etcd_closing_free(closing, batch);
+    }
+
+    ngx_etcd_closing_schedule(closing);
+}
 
 
 void
@@ -70,6 +150,61 @@ ngx_etcd_closing_done(ngx_etcd_closing_t *closing)
     ngx_etcd_hash_table_done(&closing->by_address);
 
     ngx_etcd_event_stop(&closing->timer);
+}
+
+
+static ngx_etcd_closing_batch_t *
+ngx_etcd_closing_find(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer)
+{
+    ngx_str_t  address;
+
+    if (ngx_queue_empty(&closing->batches)) {
+        return NULL;
+    }
+
+    address.data = (u_char *) ngx_etcd_peer_sockaddr(peer);
+    address.len = peer->socklen;
+
+    return ngx_etcd_hash_table_find(&closing->by_address, &address);
+}
+
+
+static ngx_etcd_closing_batch_t *
+ngx_etcd_closing_create(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer)
+{
+    ngx_str_t                  address;
+    ngx_etcd_closing_batch_t  *batch;
+
+    address.data = (u_char *) ngx_etcd_peer_sockaddr(peer);
+    address.len = peer->socklen;
+
+    batch = ngx_etcd_hash_table_add(&closing->by_address, &address,
+                                    sizeof(ngx_etcd_closing_batch_t));
+    if (batch == NULL) {
+        return NULL;
+    }
+
+    ngx_etcd_peer_ref(peer);
+
+    batch->peer = peer;
+    batch->left = ngx_current_msec;
+
+    ngx_queue_init(&batch->users);
+    ngx_queue_insert_tail(&closing->batches, &batch->queue);
+
+    ngx_etcd_closing_schedule(closing);
+
+    return batch;
+}
+
+
+static void
+ngx_etcd_closing_move(ngx_queue_t *to, ngx_queue_t *from)
+{
+    if (!ngx_queue_empty(from)) {
+        ngx_queue_add(to, from);
+        ngx_queue_init(from);
+    }
 }
 
 
@@ -120,153 +255,5 @@ ngx_etcd_closing_come(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer,
     if (batch != NULL) {
         ngx_etcd_closing_move(&peer->users, &batch->users);
         ngx_etcd_closing_free(closing, batch);
-    }
-}
-
-
-static ngx_etcd_closing_batch_t *
-ngx_etcd_closing_find(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer)
-{
-    ngx_str_t  address;
-
-    if (ngx_queue_empty(&closing->batches)) {
-        return NULL;
-    }
-
-    address.data = (u_char *) ngx_etcd_peer_sockaddr(peer);
-    address.len = peer->socklen;
-
-    return ngx_etcd_hash_table_find(&closing->by_address, &address);
-}
-
-
-static ngx_etcd_closing_batch_t *
-ngx_etcd_closing_create(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer)
-{
-    ngx_str_t                  address;
-    ngx_etcd_closing_batch_t  *batch;
-
-    address.data = (u_char *) ngx_etcd_peer_sockaddr(peer);
-    address.len = peer->socklen;
-
-    batch = ngx_etcd_hash_table_add(&closing->by_address, &address,
-                                    sizeof(ngx_etcd_closing_batch_t));
-    if (batch == NULL) {
-        return NULL;
-    }
-
-    ngx_etcd_peer_ref(peer);
-
-    batch->peer = peer;
-    batch->left = ngx_current_msec;
-
-    ngx_queue_init(&batch->users);
-    ngx_queue_insert_tail(&closing->batches, &batch->queue);
-
-    ngx_etcd_closing_schedule(closing);
-
-    return batch;
-}
-
-
-static void
-ngx_etcd_closing_free(ngx_etcd_closing_t *closing,
-    ngx_etcd_closing_batch_t *batch)
-{
-    ngx_queue_remove(&batch->queue);
-    ngx_etcd_hash_table_remove(&closing->by_address, &batch->address);
-
-    ngx_etcd_peer_unref(batch->peer);
-    ngx_free(batch);
-}
-
-
-static void
-ngx_etcd_closing_timer(ngx_event_t *ev)
-{
-    ngx_queue_t               *q;
-    ngx_etcd_closing_t        *closing;
-    ngx_etcd_closing_batch_t  *batch;
-
-    closing = ev->data;
-
-    while (!ngx_queue_empty(&closing->batches)) {
-        q = ngx_queue_head(&closing->batches);
-        batch = ngx_queue_data(q, ngx_etcd_closing_batch_t, queue);
-
-        if (ngx_current_msec - batch->left < closing->conf->after) {
-            break;
-        }
-
-        if (!ngx_queue_empty(&batch->users)) {
-            ngx_etcd_closing_close(closing, batch->peer, &batch->users);
-        }
-
-        ngx_etcd_closing_free(closing, batch);
-    }
-
-    ngx_etcd_closing_schedule(closing);
-}
-
-
-static void
-ngx_etcd_closing_close(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer,
-    ngx_queue_t *users)
-{
-    ngx_uint_t                n;
-    ngx_queue_t              *q;
-    ngx_etcd_closing_conf_t  *conf;
-
-    conf = closing->conf;
-    n = 0;
-
-    for (q = ngx_queue_head(users);
-         q != ngx_queue_sentinel(users);
-         q = ngx_queue_next(q))
-    {
-        n++;
-    }
-
-    ngx_log_error(NGX_LOG_INFO, closing->timer.log, 0,
-                  "etcd: upstream \"%V\": closing %ui connections to former "
-                  "member %V", conf->upstream, n, &peer->name);
-
-    /* an object with another id is that of another upstream now */
-
-    if (conf->object->id == conf->id) {
-        (void) __atomic_fetch_add(conf->closed, n, __ATOMIC_RELAXED);
-    }
-
-    closing->due(closing->data, users);
-}
-
-
-static void
-ngx_etcd_closing_schedule(ngx_etcd_closing_t *closing)
-{
-    ngx_msec_t                 elapsed;
-    ngx_queue_t               *q;
-    ngx_etcd_closing_batch_t  *batch;
-
-    if (closing->timer.timer_set || ngx_queue_empty(&closing->batches)) {
-        return;
-    }
-
-    q = ngx_queue_head(&closing->batches);
-    batch = ngx_queue_data(q, ngx_etcd_closing_batch_t, queue);
-
-    elapsed = ngx_current_msec - batch->left;
-
-    ngx_add_timer(&closing->timer, (elapsed < closing->conf->after)
-                                   ? closing->conf->after - elapsed : 1);
-}
-
-
-static void
-ngx_etcd_closing_move(ngx_queue_t *to, ngx_queue_t *from)
-{
-    if (!ngx_queue_empty(from)) {
-        ngx_queue_add(to, from);
-        ngx_queue_init(from);
     }
 }

@@ -12,39 +12,123 @@
 #include <ngx_etcd_wakeup.h>
 
 
-static void ngx_etcd_conn_queue_woken(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_conn_queue_available(ngx_etcd_table_t *table);
-static ngx_uint_t ngx_etcd_conn_queue_turn(void *data);
-static void ngx_etcd_conn_queue_changed(void *data, ngx_uint_t n);
-static void ngx_etcd_conn_queue_write(ngx_etcd_conn_queue_t *queue);
-static void ngx_etcd_conn_queue_offer(ngx_event_t *ev);
-static void ngx_etcd_conn_queue_check(ngx_event_t *ev);
-static void ngx_etcd_conn_queue_told(ngx_etcd_conn_queue_t *queue,
-    uint64_t oldest);
-static uint64_t ngx_etcd_conn_queue_oldest(ngx_etcd_conn_queue_t *queue,
-    ngx_msec_int_t ahead);
-static uint64_t ngx_etcd_conn_queue_others(ngx_etcd_table_t *table);
-static ngx_etcd_member_set_queue_t *ngx_etcd_conn_queue_shared(
-    ngx_etcd_table_t *table);
-
-
 /* this worker's queues that are not empty */
 
 static ngx_queue_t  ngx_etcd_conn_queues;
 static ngx_fd_t     ngx_etcd_conn_queue_wakeup;
 
 
-ngx_int_t
-ngx_etcd_conn_queue_start(ngx_cycle_t *cycle, ngx_fd_t wakeup)
+/* Returns 1 if a peer may be picked now, or none is to be waited for. */
+
+static ngx_uint_t
+ngx_etcd_conn_queue_available(ngx_etcd_table_t *table)
 {
-    ngx_queue_init(&ngx_etcd_conn_queues);
+    ngx_uint_t  counts;
 
-    ngx_etcd_conn_queue_wakeup = wakeup;
+    if (table->given_up) {
+        return 1;
+    }
 
-    return (ngx_etcd_wakeup_listen(cycle, wakeup, ngx_etcd_conn_queue_woken,
-                                   NULL)
-            == NGX_ERROR)
-           ? NGX_ERROR : NGX_OK;
+    counts = ngx_etcd_table_counts(table);
+
+    return ngx_etcd_table_usable(table)
+           && (ngx_etcd_health_swept(&table->near, counts)
+               || ngx_etcd_health_swept(&table->primary, counts)
+               || ngx_etcd_health_swept(&table->backup, counts));
+}
+
+
+/* A set with another id is not this table's set any more. */
+
+static ngx_etcd_member_set_queue_t *
+ngx_etcd_conn_queue_shared(ngx_etcd_table_t *table)
+{
+    return (table->set->object.id == table->set_id) ? table->set->queue : NULL;
+}
+
+
+/* Returns the bits of other workers in which requests wait. */
+
+static uint64_t
+ngx_etcd_conn_queue_others(ngx_etcd_table_t *table)
+{
+    uint64_t                      bits;
+    ngx_etcd_member_set_queue_t  *shared;
+
+    shared = ngx_etcd_conn_queue_shared(table);
+
+    if (shared == NULL) {
+        return 0;
+    }
+
+    bits = __atomic_load_n(&shared->waits, __ATOMIC_SEQ_CST);
+
+    if (table->zone->row != NGX_ETCD_ZONE_NO_ROW) {
+        bits &= ~((uint64_t) 1 << table->zone->row);
+    }
+
+    return bits;
+}
+
+
+/*
+ * Returns the row of another worker whose oldest request is older than this
+ * worker's by more than that number of ms, or 0: this worker's comes first.
+ */
+
+static uint64_t
+ngx_etcd_conn_queue_oldest(ngx_etcd_conn_queue_t *queue, ngx_msec_int_t ahead)
+{
+    int32_t   age, oldest;
+    uint64_t  bits, row, found;
+    uint32_t  now;
+
+    found = 0;
+    oldest = -1;
+    now = (uint32_t) ngx_current_msec;
+
+    if (queue->requests.n != 0) {
+        oldest = now
+                 - (uint32_t) ngx_etcd_wait_queue_first(&queue->requests)->first
+                 + ahead;
+    }
+
+    bits = ngx_etcd_conn_queue_others(queue->table);
+
+    for ( /* void */ ; bits != 0; bits &= bits - 1) {
+        row = queue->table->set->queue->rows[__builtin_ctzll(bits)];
+
+        if (row == 0
+            || (queue->requests.n != 0
+                && row == queue->told
+                && ngx_current_msec - queue->since > NGX_ETCD_CONN_QUEUE_STUCK))
+        {
+            continue;
+        }
+
+        /* the clock of another worker may be ahead */
+
+        age = ngx_max((int32_t) (now - (uint32_t) (row >> 32)), 0);
+
+        if (age > oldest) {
+            oldest = age;
+            found = row;
+        }
+    }
+
+    return found;
+}
+
+
+/* Notes that a connection is left to the worker with that row. */
+
+static void
+ngx_etcd_conn_queue_told(ngx_etcd_conn_queue_t *queue, uint64_t oldest)
+{
+    if (queue->told != oldest) {
+        queue->told = oldest;
+        queue->since = ngx_current_msec;
+    }
 }
 
 
@@ -80,6 +164,122 @@ ngx_etcd_conn_queue_woken(ngx_event_t *ev)
             ngx_etcd_conn_queue_told(queue, oldest);
         }
     }
+}
+
+
+ngx_int_t
+ngx_etcd_conn_queue_start(ngx_cycle_t *cycle, ngx_fd_t wakeup)
+{
+    ngx_queue_init(&ngx_etcd_conn_queues);
+
+    ngx_etcd_conn_queue_wakeup = wakeup;
+
+    return (ngx_etcd_wakeup_listen(cycle, wakeup, ngx_etcd_conn_queue_woken,
+                                   NULL)
+            == NGX_ERROR)
+           ? NGX_ERROR : NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_conn_queue_turn(void *data)
+{
+    ngx_etcd_conn_queue_t *queue = data;
+
+    return ngx_etcd_conn_queue_available(queue->table)
+           && ngx_etcd_conn_queue_oldest(queue, NGX_ETCD_CONN_QUEUE_AHEAD)
+              == 0;
+}
+
+
+static void
+ngx_etcd_conn_queue_write(ngx_etcd_conn_queue_t *queue)
+{
+    ngx_uint_t         n, row;
+    ngx_msec_t         since;
+    ngx_etcd_table_t  *table;
+
+    table = queue->table;
+    row = table->zone->row;
+
+    if (row == NGX_ETCD_ZONE_NO_ROW
+        || ngx_etcd_conn_queue_shared(table) == NULL)
+    {
+        return;
+    }
+
+    n = queue->requests.n;
+    since = n ? ngx_etcd_wait_queue_first(&queue->requests)->first : 0;
+
+    ngx_etcd_member_set_queued(table->set, row, n, since);
+}
+
+
+static void
+ngx_etcd_conn_queue_changed(void *data, ngx_uint_t n)
+{
+    ngx_etcd_conn_queue_t *queue = data;
+
+    ngx_etcd_conn_queue_write(queue);
+
+    if (n == 0) {
+        if (queue->check.timer_set) {
+            ngx_del_timer(&queue->check);
+            ngx_queue_remove(&queue->link);
+        }
+
+    } else if (!queue->check.timer_set) {
+        ngx_queue_insert_tail(&ngx_etcd_conn_queues, &queue->link);
+
+        /* a connection may have ended before others knew of this queue */
+
+        ngx_add_timer(&queue->check, 1);
+    }
+
+    /* the oldest may have left without a connection that was meant for it */
+
+    if (ngx_etcd_conn_queue_others(queue->table) != 0) {
+        ngx_post_event(&queue->offer, &ngx_posted_events);
+    }
+
+    ngx_etcd_table_waiting(queue->table, n);
+}
+
+
+static void
+ngx_etcd_conn_queue_offer(ngx_event_t *ev)
+{
+    uint64_t                oldest;
+    ngx_etcd_conn_queue_t  *queue;
+
+    queue = ev->data;
+
+    if (!ngx_etcd_conn_queue_available(queue->table)) {
+        return;
+    }
+
+    oldest = ngx_etcd_conn_queue_oldest(queue, NGX_ETCD_CONN_QUEUE_AHEAD);
+
+    if (oldest == 0) {
+        ngx_etcd_wait_queue_wake(&queue->requests);
+
+    } else {
+        ngx_etcd_conn_queue_told(queue, oldest);
+        ngx_etcd_wakeup_signal(ngx_etcd_conn_queue_wakeup, ev->log);
+    }
+}
+
+
+static void
+ngx_etcd_conn_queue_check(ngx_event_t *ev)
+{
+    ngx_etcd_conn_queue_t  *queue;
+
+    queue = ev->data;
+
+    ngx_etcd_conn_queue_offer(&queue->offer);
+
+    ngx_add_timer(ev, NGX_ETCD_CONN_QUEUE_CHECK);
 }
 
 
@@ -138,26 +338,6 @@ ngx_etcd_conn_queue_done(ngx_etcd_table_t *table)
 }
 
 
-/* Returns 1 if a peer may be picked now, or none is to be waited for. */
-
-static ngx_uint_t
-ngx_etcd_conn_queue_available(ngx_etcd_table_t *table)
-{
-    ngx_uint_t  counts;
-
-    if (table->given_up) {
-        return 1;
-    }
-
-    counts = ngx_etcd_table_counts(table);
-
-    return ngx_etcd_table_usable(table)
-           && (ngx_etcd_health_swept(&table->near, counts)
-               || ngx_etcd_health_swept(&table->primary, counts)
-               || ngx_etcd_health_swept(&table->backup, counts));
-}
-
-
 ngx_uint_t
 ngx_etcd_conn_queue_waits(ngx_etcd_table_t *table)
 {
@@ -168,71 +348,6 @@ ngx_etcd_conn_queue_waits(ngx_etcd_table_t *table)
     return ngx_etcd_health_busy(&table->near, counts)
            || ngx_etcd_health_busy(&table->primary, counts)
            || ngx_etcd_health_busy(&table->backup, counts);
-}
-
-
-static ngx_uint_t
-ngx_etcd_conn_queue_turn(void *data)
-{
-    ngx_etcd_conn_queue_t *queue = data;
-
-    return ngx_etcd_conn_queue_available(queue->table)
-           && ngx_etcd_conn_queue_oldest(queue, NGX_ETCD_CONN_QUEUE_AHEAD)
-              == 0;
-}
-
-
-static void
-ngx_etcd_conn_queue_changed(void *data, ngx_uint_t n)
-{
-    ngx_etcd_conn_queue_t *queue = data;
-
-    ngx_etcd_conn_queue_write(queue);
-
-    if (n == 0) {
-        if (queue->check.timer_set) {
-            ngx_del_timer(&queue->check);
-            ngx_queue_remove(&queue->link);
-        }
-
-    } else if (!queue->check.timer_set) {
-        ngx_queue_insert_tail(&ngx_etcd_conn_queues, &queue->link);
-
-        /* a connection may have ended before others knew of this queue */
-
-        ngx_add_timer(&queue->check, 1);
-    }
-
-    /* the oldest may have left without a connection that was meant for it */
-
-    if (ngx_etcd_conn_queue_others(queue->table) != 0) {
-        ngx_post_event(&queue->offer, &ngx_posted_events);
-    }
-
-    ngx_etcd_table_waiting(queue->table, n);
-}
-
-
-static void
-ngx_etcd_conn_queue_write(ngx_etcd_conn_queue_t *queue)
-{
-    ngx_uint_t         n, row;
-    ngx_msec_t         since;
-    ngx_etcd_table_t  *table;
-
-    table = queue->table;
-    row = table->zone->row;
-
-    if (row == NGX_ETCD_ZONE_NO_ROW
-        || ngx_etcd_conn_queue_shared(table) == NULL)
-    {
-        return;
-    }
-
-    n = queue->requests.n;
-    since = n ? ngx_etcd_wait_queue_first(&queue->requests)->first : 0;
-
-    ngx_etcd_member_set_queued(table->set, row, n, since);
 }
 
 
@@ -252,135 +367,4 @@ ngx_etcd_conn_queue_freed(ngx_etcd_table_t *table)
     if (queue != NULL) {
         ngx_post_event(&queue->offer, &ngx_posted_events);
     }
-}
-
-
-static void
-ngx_etcd_conn_queue_offer(ngx_event_t *ev)
-{
-    uint64_t                oldest;
-    ngx_etcd_conn_queue_t  *queue;
-
-    queue = ev->data;
-
-    if (!ngx_etcd_conn_queue_available(queue->table)) {
-        return;
-    }
-
-    oldest = ngx_etcd_conn_queue_oldest(queue, NGX_ETCD_CONN_QUEUE_AHEAD);
-
-    if (oldest == 0) {
-        ngx_etcd_wait_queue_wake(&queue->requests);
-
-    } else {
-        ngx_etcd_conn_queue_told(queue, oldest);
-        ngx_etcd_wakeup_signal(ngx_etcd_conn_queue_wakeup, ev->log);
-    }
-}
-
-
-static void
-ngx_etcd_conn_queue_check(ngx_event_t *ev)
-{
-    ngx_etcd_conn_queue_t  *queue;
-
-    queue = ev->data;
-
-    ngx_etcd_conn_queue_offer(&queue->offer);
-
-    ngx_add_timer(ev, NGX_ETCD_CONN_QUEUE_CHECK);
-}
-
-
-/* Notes that a connection is left to the worker with that row. */
-
-static void
-ngx_etcd_conn_queue_told(ngx_etcd_conn_queue_t *queue, uint64_t oldest)
-{
-    if (queue->told != oldest) {
-        queue->told = oldest;
-        queue->since = ngx_current_msec;
-    }
-}
-
-
-/*
- * Returns the row of another worker whose oldest request is older than this
- * worker's by more than that number of ms, or 0: this worker's comes first.
- */
-
-static uint64_t
-ngx_etcd_conn_queue_oldest(ngx_etcd_conn_queue_t *queue, ngx_msec_int_t ahead)
-{
-    int32_t   age, oldest;
-    uint64_t  bits, row, found;
-    uint32_t  now;
-
-    found = 0;
-    oldest = -1;
-    now = (uint32_t) ngx_current_msec;
-
-    if (queue->requests.n != 0) {
-        oldest = now
-                 - (uint32_t) ngx_etcd_wait_queue_first(&queue->requests)->first
-                 + ahead;
-    }
-
-    bits = ngx_etcd_conn_queue_others(queue->table);
-
-    for ( /* void */ ; bits != 0; bits &= bits - 1) {
-        row = queue->table->set->queue->rows[__builtin_ctzll(bits)];
-
-        if (row == 0
-            || (queue->requests.n != 0
-                && row == queue->told
-                && ngx_current_msec - queue->since > NGX_ETCD_CONN_QUEUE_STUCK))
-        {
-            continue;
-        }
-
-        /* the clock of another worker may be ahead */
-
-        age = ngx_max((int32_t) (now - (uint32_t) (row >> 32)), 0);
-
-        if (age > oldest) {
-            oldest = age;
-            found = row;
-        }
-    }
-
-    return found;
-}
-
-
-/* Returns the bits of other workers in which requests wait. */
-
-static uint64_t
-ngx_etcd_conn_queue_others(ngx_etcd_table_t *table)
-{
-    uint64_t                      bits;
-    ngx_etcd_member_set_queue_t  *shared;
-
-    shared = ngx_etcd_conn_queue_shared(table);
-
-    if (shared == NULL) {
-        return 0;
-    }
-
-    bits = __atomic_load_n(&shared->waits, __ATOMIC_SEQ_CST);
-
-    if (table->zone->row != NGX_ETCD_ZONE_NO_ROW) {
-        bits &= ~((uint64_t) 1 << table->zone->row);
-    }
-
-    return bits;
-}
-
-
-/* A set with another id is not this table's set any more. */
-
-static ngx_etcd_member_set_queue_t *
-ngx_etcd_conn_queue_shared(ngx_etcd_table_t *table)
-{
-    return (table->set->object.id == table->set_id) ? table->set->queue : NULL;
 }

@@ -51,35 +51,61 @@ struct ngx_etcd_eevdf_group_s {
 #define ngx_etcd_eevdf_group_weight(g)  ((uint64_t) (g)->n * (g)->weight)
 
 
-static ngx_etcd_eevdf_group_t *ngx_etcd_eevdf_select(ngx_etcd_eevdf_t *eevdf);
-static void ngx_etcd_eevdf_insert(ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_group_t *group);
-static void ngx_etcd_eevdf_resize(ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_group_t *group, ngx_int_t n);
-static double ngx_etcd_eevdf_owed(ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_group_t *group);
-static void ngx_etcd_eevdf_owe(ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_group_t *group, double owed);
-static uint64_t ngx_etcd_eevdf_step(uint64_t *rest, uint64_t weight);
-static void ngx_etcd_eevdf_set_back(ngx_etcd_eevdf_t *eevdf);
-static void ngx_etcd_eevdf_group_set_back(ngx_etcd_node_t *node, void *data);
-static ngx_etcd_eevdf_group_t *ngx_etcd_eevdf_group_find(
-    ngx_etcd_eevdf_t *eevdf,
-    uint32_t weight);
-static ngx_etcd_eevdf_group_t *ngx_etcd_eevdf_group_create(
-    ngx_etcd_eevdf_t *eevdf,
-    uint32_t weight);
-static ngx_int_t ngx_etcd_eevdf_group_compare(ngx_etcd_node_t *one,
-    ngx_etcd_node_t *two);
-static ngx_int_t ngx_etcd_eevdf_group_compare_weight(ngx_etcd_node_t *one,
-    ngx_etcd_node_t *two);
-static void ngx_etcd_eevdf_group_update(ngx_etcd_node_t *node);
-static ngx_etcd_eevdf_bucket_t *ngx_etcd_eevdf_bucket_get(
-    ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_group_t *group, ngx_queue_t *from, uint32_t conns);
-static void ngx_etcd_eevdf_bucket_put(ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_bucket_t *bucket);
-static void ngx_etcd_eevdf_free(ngx_queue_t *spare, size_t offset);
+static ngx_int_t
+ngx_etcd_eevdf_group_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    uint64_t                 x, y;
+    ngx_etcd_eevdf_group_t  *a, *b;
+
+    a = ngx_etcd_eevdf_group(one);
+    b = ngx_etcd_eevdf_group(two);
+
+    x = (uint64_t) a->load * b->weight;
+    y = (uint64_t) b->load * a->weight;
+
+    if (x != y) {
+        return (x < y) ? -1 : 1;
+    }
+
+    if (a->start != b->start) {
+        return (a->start < b->start) ? -1 : 1;
+    }
+
+    return (ngx_int_t) b->weight - (ngx_int_t) a->weight;
+}
+
+
+static void
+ngx_etcd_eevdf_group_update(ngx_etcd_node_t *node)
+{
+    ngx_etcd_eevdf_group_t  *group, *left, *right;
+
+    group = ngx_etcd_eevdf_group(node);
+    left = ngx_etcd_eevdf_below(node->left);
+    right = ngx_etcd_eevdf_below(node->right);
+
+    group->earliest = group;
+
+    if (left != NULL
+        && left->earliest->deadline <= group->earliest->deadline)
+    {
+        group->earliest = left->earliest;
+    }
+
+    if (right != NULL
+        && right->earliest->deadline < group->earliest->deadline)
+    {
+        group->earliest = right->earliest;
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_eevdf_group_compare_weight(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    return (ngx_int_t) ngx_etcd_eevdf_weight(one)->weight
+           - (ngx_int_t) ngx_etcd_eevdf_weight(two)->weight;
+}
 
 
 void
@@ -97,18 +123,6 @@ ngx_etcd_eevdf_init(ngx_etcd_eevdf_t *eevdf, ngx_log_t *log)
 }
 
 
-/* There must be no links left. */
-
-void
-ngx_etcd_eevdf_done(ngx_etcd_eevdf_t *eevdf)
-{
-    ngx_etcd_eevdf_free(&eevdf->spare_groups,
-                        offsetof(ngx_etcd_eevdf_group_t, queue));
-    ngx_etcd_eevdf_free(&eevdf->spare_buckets,
-                        offsetof(ngx_etcd_eevdf_bucket_t, queue));
-}
-
-
 static void
 ngx_etcd_eevdf_free(ngx_queue_t *spare, size_t offset)
 {
@@ -119,6 +133,18 @@ ngx_etcd_eevdf_free(ngx_queue_t *spare, size_t offset)
         ngx_queue_remove(q);
         ngx_free((u_char *) q - offset);
     }
+}
+
+
+/* There must be no links left. */
+
+void
+ngx_etcd_eevdf_done(ngx_etcd_eevdf_t *eevdf)
+{
+    ngx_etcd_eevdf_free(&eevdf->spare_groups,
+                        offsetof(ngx_etcd_eevdf_group_t, queue));
+    ngx_etcd_eevdf_free(&eevdf->spare_buckets,
+                        offsetof(ngx_etcd_eevdf_bucket_t, queue));
 }
 
 
@@ -147,6 +173,201 @@ ngx_etcd_eevdf_reserve(ngx_etcd_eevdf_t *eevdf)
     }
 
     return NGX_OK;
+}
+
+
+static ngx_etcd_eevdf_group_t *
+ngx_etcd_eevdf_group_find(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
+{
+    ngx_etcd_node_t         *node;
+    ngx_etcd_eevdf_group_t  *group;
+
+    node = eevdf->weights.root;
+
+    while (node != NULL) {
+        group = ngx_etcd_eevdf_weight(node);
+
+        if (group->weight == weight) {
+            return group;
+        }
+
+        node = (weight < group->weight) ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+/* There must be a spare group. */
+
+static ngx_etcd_eevdf_group_t *
+ngx_etcd_eevdf_group_create(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_eevdf_group_t  *group;
+
+    q = ngx_queue_head(&eevdf->spare_groups);
+    ngx_queue_remove(q);
+
+    group = ngx_queue_data(q, ngx_etcd_eevdf_group_t, queue);
+    ngx_memzero(group, sizeof(ngx_etcd_eevdf_group_t));
+
+    group->weight = weight;
+    group->start = eevdf->time;
+    ngx_queue_init(&group->buckets);
+
+    ngx_etcd_treap_insert(&eevdf->weights, &group->by_weight);
+
+    return group;
+}
+
+
+/*
+ * Returns the bucket for that number of connections, searching from "from";
+ * there must be a spare bucket.
+ */
+
+static ngx_etcd_eevdf_bucket_t *
+ngx_etcd_eevdf_bucket_get(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_group_t *group, ngx_queue_t *from, uint32_t conns)
+{
+    ngx_queue_t              *q, *end;
+    ngx_etcd_eevdf_bucket_t  *bucket;
+
+    end = ngx_queue_sentinel(&group->buckets);
+
+    /* find the last bucket with at most "conns" connections */
+
+    q = (from == end) ? ngx_queue_head(&group->buckets) : from;
+
+    while (q != end
+           && ngx_etcd_eevdf_bucket(q)->conns < conns)
+    {
+        q = ngx_queue_next(q);
+    }
+
+    if (q == end) {
+        q = ngx_queue_last(&group->buckets);
+    }
+
+    while (q != end) {
+        bucket = ngx_etcd_eevdf_bucket(q);
+
+        if (bucket->conns == conns) {
+            return bucket;
+        }
+
+        if (bucket->conns < conns) {
+            break;
+        }
+
+        q = ngx_queue_prev(q);
+    }
+
+    bucket = ngx_etcd_eevdf_bucket(ngx_queue_head(&eevdf->spare_buckets));
+    ngx_queue_remove(&bucket->queue);
+
+    bucket->group = group;
+    bucket->conns = conns;
+    ngx_queue_init(&bucket->links);
+
+    ngx_queue_insert_after(q, &bucket->queue);
+
+    return bucket;
+}
+
+
+/* Returns the lag of a group in cycles: turns due by now minus turns had. */
+
+static double
+ngx_etcd_eevdf_owed(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group)
+{
+    return (double) (int64_t) (eevdf->time - group->start)
+           * (double) ngx_etcd_eevdf_group_weight(group);
+}
+
+
+static void
+ngx_etcd_eevdf_owe(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group,
+    double owed)
+{
+    int64_t  shift;
+
+    shift = (int64_t) (owed / (double) ngx_etcd_eevdf_group_weight(group));
+
+    group->start = eevdf->time - ngx_min(shift, (int64_t) eevdf->time);
+}
+
+
+/*
+ * A link was added to the group (n = 1) or removed (n = -1).  The lag of the
+ * group is unchanged; the lag of an empty group is shared by all groups.
+ */
+
+static void
+ngx_etcd_eevdf_resize(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group,
+    ngx_int_t n)
+{
+    double   owed;
+    int64_t  shift;
+
+    owed = ngx_etcd_eevdf_owed(eevdf, group);
+
+    group->n += n;
+    eevdf->weight += n * (int64_t) group->weight;
+
+    if (group->n != 0) {
+        ngx_etcd_eevdf_owe(eevdf, group, owed);
+
+    } else if (eevdf->weight != 0) {
+        shift = (int64_t) (owed / (double) eevdf->weight);
+
+        if (shift < 0 && -shift > (int64_t) eevdf->time) {
+            shift = -eevdf->time;
+        }
+
+        eevdf->time += shift;
+    }
+
+    group->rest = 0;
+    eevdf->rest = 0;
+}
+
+
+/* Carries the rounding remainder over to later steps. */
+
+static uint64_t
+ngx_etcd_eevdf_step(uint64_t *rest, uint64_t weight)
+{
+    uint64_t  step;
+
+    step = NGX_ETCD_EEVDF_CYCLE / weight;
+    *rest += NGX_ETCD_EEVDF_CYCLE % weight;
+
+    if (*rest >= weight) {
+        *rest -= weight;
+        step++;
+    }
+
+    return step;
+}
+
+
+/* Inserts the group into the tree, after its sort keys have changed. */
+
+static void
+ngx_etcd_eevdf_insert(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group)
+{
+    uint64_t  rest;
+
+    rest = group->rest;
+
+    group->load = ngx_etcd_eevdf_first(group)->conns;
+    group->deadline = group->start
+                      + ngx_etcd_eevdf_step(&rest,
+                                            ngx_etcd_eevdf_group_weight(group));
+
+    ngx_etcd_treap_insert(&eevdf->groups, &group->node);
 }
 
 
@@ -179,6 +400,19 @@ ngx_etcd_eevdf_add(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     ngx_etcd_eevdf_insert(eevdf, group);
 
     return NGX_OK;
+}
+
+
+/* A link has left the bucket. */
+
+static void
+ngx_etcd_eevdf_bucket_put(ngx_etcd_eevdf_t *eevdf,
+    ngx_etcd_eevdf_bucket_t *bucket)
+{
+    if (ngx_queue_empty(&bucket->links)) {
+        ngx_queue_remove(&bucket->queue);
+        ngx_queue_insert_head(&eevdf->spare_buckets, &bucket->queue);
+    }
 }
 
 
@@ -261,22 +495,6 @@ ngx_etcd_eevdf_replace(ngx_etcd_eevdf_link_t *link, ngx_etcd_eevdf_link_t *old)
 }
 
 
-ngx_etcd_eevdf_link_t *
-ngx_etcd_eevdf_next(ngx_etcd_eevdf_t *eevdf)
-{
-    ngx_etcd_eevdf_group_t  *group;
-
-    group = ngx_etcd_eevdf_select(eevdf);
-
-    if (group == NULL) {
-        return NULL;
-    }
-
-    return ngx_queue_data(ngx_queue_head(&ngx_etcd_eevdf_first(group)->links),
-                          ngx_etcd_eevdf_link_t, queue);
-}
-
-
 /*
  * EEVDF: among the groups with the lowest load that are eligible, returns the
  * group with the earliest deadline.
@@ -331,6 +549,51 @@ ngx_etcd_eevdf_select(ngx_etcd_eevdf_t *eevdf)
     }
 
     return best;
+}
+
+
+ngx_etcd_eevdf_link_t *
+ngx_etcd_eevdf_next(ngx_etcd_eevdf_t *eevdf)
+{
+    ngx_etcd_eevdf_group_t  *group;
+
+    group = ngx_etcd_eevdf_select(eevdf);
+
+    if (group == NULL) {
+        return NULL;
+    }
+
+    return ngx_queue_data(ngx_queue_head(&ngx_etcd_eevdf_first(group)->links),
+                          ngx_etcd_eevdf_link_t, queue);
+}
+
+
+static void
+ngx_etcd_eevdf_group_set_back(ngx_etcd_node_t *node, void *data)
+{
+    ngx_etcd_eevdf_t *eevdf = data;
+
+    ngx_etcd_eevdf_group_t  *group;
+
+    group = ngx_etcd_eevdf_weight(node);
+
+    group->start -= ngx_min(group->start,
+                            NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE);
+
+    ngx_etcd_eevdf_insert(eevdf, group);
+}
+
+
+static void
+ngx_etcd_eevdf_set_back(ngx_etcd_eevdf_t *eevdf)
+{
+    eevdf->time -= NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE;
+
+    /* groups far behind get equal starts: rebuild the tree */
+
+    eevdf->groups.root = NULL;
+
+    ngx_etcd_treap_each(&eevdf->weights, ngx_etcd_eevdf_group_set_back, eevdf);
 }
 
 
@@ -399,129 +662,6 @@ ngx_etcd_eevdf_charge(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
 }
 
 
-/* Carries the rounding remainder over to later steps. */
-
-static uint64_t
-ngx_etcd_eevdf_step(uint64_t *rest, uint64_t weight)
-{
-    uint64_t  step;
-
-    step = NGX_ETCD_EEVDF_CYCLE / weight;
-    *rest += NGX_ETCD_EEVDF_CYCLE % weight;
-
-    if (*rest >= weight) {
-        *rest -= weight;
-        step++;
-    }
-
-    return step;
-}
-
-
-/* Inserts the group into the tree, after its sort keys have changed. */
-
-static void
-ngx_etcd_eevdf_insert(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group)
-{
-    uint64_t  rest;
-
-    rest = group->rest;
-
-    group->load = ngx_etcd_eevdf_first(group)->conns;
-    group->deadline = group->start
-                      + ngx_etcd_eevdf_step(&rest,
-                                            ngx_etcd_eevdf_group_weight(group));
-
-    ngx_etcd_treap_insert(&eevdf->groups, &group->node);
-}
-
-
-/*
- * A link was added to the group (n = 1) or removed (n = -1).  The lag of the
- * group is unchanged; the lag of an empty group is shared by all groups.
- */
-
-static void
-ngx_etcd_eevdf_resize(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group,
-    ngx_int_t n)
-{
-    double   owed;
-    int64_t  shift;
-
-    owed = ngx_etcd_eevdf_owed(eevdf, group);
-
-    group->n += n;
-    eevdf->weight += n * (int64_t) group->weight;
-
-    if (group->n != 0) {
-        ngx_etcd_eevdf_owe(eevdf, group, owed);
-
-    } else if (eevdf->weight != 0) {
-        shift = (int64_t) (owed / (double) eevdf->weight);
-
-        if (shift < 0 && -shift > (int64_t) eevdf->time) {
-            shift = -eevdf->time;
-        }
-
-        eevdf->time += shift;
-    }
-
-    group->rest = 0;
-    eevdf->rest = 0;
-}
-
-
-/* Returns the lag of a group in cycles: turns due by now minus turns had. */
-
-static double
-ngx_etcd_eevdf_owed(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group)
-{
-    return (double) (int64_t) (eevdf->time - group->start)
-           * (double) ngx_etcd_eevdf_group_weight(group);
-}
-
-
-static void
-ngx_etcd_eevdf_owe(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_group_t *group,
-    double owed)
-{
-    int64_t  shift;
-
-    shift = (int64_t) (owed / (double) ngx_etcd_eevdf_group_weight(group));
-
-    group->start = eevdf->time - ngx_min(shift, (int64_t) eevdf->time);
-}
-
-
-static void
-ngx_etcd_eevdf_set_back(ngx_etcd_eevdf_t *eevdf)
-{
-    eevdf->time -= NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE;
-
-    /* groups far behind get equal starts: rebuild the tree */
-
-    eevdf->groups.root = NULL;
-
-    ngx_etcd_treap_each(&eevdf->weights, ngx_etcd_eevdf_group_set_back, eevdf);
-}
-
-
-static void
-ngx_etcd_eevdf_group_set_back(ngx_etcd_node_t *node, void *data)
-{
-    ngx_etcd_eevdf_t *eevdf = data;
-
-    ngx_etcd_eevdf_group_t  *group;
-
-    group = ngx_etcd_eevdf_weight(node);
-
-    group->start -= ngx_min(group->start,
-                            NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE);
-
-    ngx_etcd_eevdf_insert(eevdf, group);
-}
-
-
 void
 ngx_etcd_eevdf_load(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     uint32_t conns)
@@ -550,176 +690,5 @@ ngx_etcd_eevdf_load(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
         ngx_etcd_treap_remove(&eevdf->groups, &group->node);
         group->load = conns;
         ngx_etcd_treap_insert(&eevdf->groups, &group->node);
-    }
-}
-
-
-static ngx_etcd_eevdf_group_t *
-ngx_etcd_eevdf_group_find(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
-{
-    ngx_etcd_node_t         *node;
-    ngx_etcd_eevdf_group_t  *group;
-
-    node = eevdf->weights.root;
-
-    while (node != NULL) {
-        group = ngx_etcd_eevdf_weight(node);
-
-        if (group->weight == weight) {
-            return group;
-        }
-
-        node = (weight < group->weight) ? node->left : node->right;
-    }
-
-    return NULL;
-}
-
-
-/* There must be a spare group. */
-
-static ngx_etcd_eevdf_group_t *
-ngx_etcd_eevdf_group_create(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_eevdf_group_t  *group;
-
-    q = ngx_queue_head(&eevdf->spare_groups);
-    ngx_queue_remove(q);
-
-    group = ngx_queue_data(q, ngx_etcd_eevdf_group_t, queue);
-    ngx_memzero(group, sizeof(ngx_etcd_eevdf_group_t));
-
-    group->weight = weight;
-    group->start = eevdf->time;
-    ngx_queue_init(&group->buckets);
-
-    ngx_etcd_treap_insert(&eevdf->weights, &group->by_weight);
-
-    return group;
-}
-
-
-static ngx_int_t
-ngx_etcd_eevdf_group_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
-{
-    uint64_t                 x, y;
-    ngx_etcd_eevdf_group_t  *a, *b;
-
-    a = ngx_etcd_eevdf_group(one);
-    b = ngx_etcd_eevdf_group(two);
-
-    x = (uint64_t) a->load * b->weight;
-    y = (uint64_t) b->load * a->weight;
-
-    if (x != y) {
-        return (x < y) ? -1 : 1;
-    }
-
-    if (a->start != b->start) {
-        return (a->start < b->start) ? -1 : 1;
-    }
-
-    return (ngx_int_t) b->weight - (ngx_int_t) a->weight;
-}
-
-
-static ngx_int_t
-ngx_etcd_eevdf_group_compare_weight(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
-{
-    return (ngx_int_t) ngx_etcd_eevdf_weight(one)->weight
-           - (ngx_int_t) ngx_etcd_eevdf_weight(two)->weight;
-}
-
-
-static void
-ngx_etcd_eevdf_group_update(ngx_etcd_node_t *node)
-{
-    ngx_etcd_eevdf_group_t  *group, *left, *right;
-
-    group = ngx_etcd_eevdf_group(node);
-    left = ngx_etcd_eevdf_below(node->left);
-    right = ngx_etcd_eevdf_below(node->right);
-
-    group->earliest = group;
-
-    if (left != NULL
-        && left->earliest->deadline <= group->earliest->deadline)
-    {
-        group->earliest = left->earliest;
-    }
-
-    if (right != NULL
-        && right->earliest->deadline < group->earliest->deadline)
-    {
-        group->earliest = right->earliest;
-    }
-}
-
-
-/*
- * Returns the bucket for that number of connections, searching from "from";
- * there must be a spare bucket.
- */
-
-static ngx_etcd_eevdf_bucket_t *
-ngx_etcd_eevdf_bucket_get(ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_group_t *group, ngx_queue_t *from, uint32_t conns)
-{
-    ngx_queue_t              *q, *end;
-    ngx_etcd_eevdf_bucket_t  *bucket;
-
-    end = ngx_queue_sentinel(&group->buckets);
-
-    /* find the last bucket with at most "conns" connections */
-
-    q = (from == end) ? ngx_queue_head(&group->buckets) : from;
-
-    while (q != end
-           && ngx_etcd_eevdf_bucket(q)->conns < conns)
-    {
-        q = ngx_queue_next(q);
-    }
-
-    if (q == end) {
-        q = ngx_queue_last(&group->buckets);
-    }
-
-    while (q != end) {
-        bucket = ngx_etcd_eevdf_bucket(q);
-
-        if (bucket->conns == conns) {
-            return bucket;
-        }
-
-        if (bucket->conns < conns) {
-            break;
-        }
-
-        q = ngx_queue_prev(q);
-    }
-
-    bucket = ngx_etcd_eevdf_bucket(ngx_queue_head(&eevdf->spare_buckets));
-    ngx_queue_remove(&bucket->queue);
-
-    bucket->group = group;
-    bucket->conns = conns;
-    ngx_queue_init(&bucket->links);
-
-    ngx_queue_insert_after(q, &bucket->queue);
-
-    return bucket;
-}
-
-
-/* A link has left the bucket. */
-
-static void
-ngx_etcd_eevdf_bucket_put(ngx_etcd_eevdf_t *eevdf,
-    ngx_etcd_eevdf_bucket_t *bucket)
-{
-    if (ngx_queue_empty(&bucket->links)) {
-        ngx_queue_remove(&bucket->queue);
-        ngx_queue_insert_head(&eevdf->spare_buckets, &bucket->queue);
     }
 }

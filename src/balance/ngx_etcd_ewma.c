@@ -25,21 +25,12 @@
 
 static ngx_etcd_peer_t *ngx_etcd_ewma_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group);
-static ngx_uint_t ngx_etcd_ewma_better(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
-static ngx_inline uint64_t ngx_etcd_ewma_cost(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer, ngx_msec_t now);
-static ngx_inline uint64_t ngx_etcd_ewma_latency(ngx_etcd_peer_t *peer,
-    ngx_msec_t now);
 static void ngx_etcd_ewma_taken(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer, ngx_uint_t conns);
 static void ngx_etcd_ewma_works(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
 static void ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
-static ngx_inline uint64_t ngx_etcd_ewma_elapsed(ngx_etcd_pick_t *pick);
-static ngx_inline void ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer, uint64_t elapsed);
 
 
 const ngx_etcd_method_t  ngx_etcd_ewma_method = {
@@ -50,45 +41,6 @@ const ngx_etcd_method_t  ngx_etcd_ewma_method = {
     .works = ngx_etcd_ewma_works,
     .failed = ngx_etcd_ewma_failed,
 };
-
-
-static ngx_etcd_peer_t *
-ngx_etcd_ewma_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
-{
-    return ngx_etcd_pick_best_of_two(pick, group, ngx_etcd_ewma_better);
-}
-
-
-static ngx_uint_t
-ngx_etcd_ewma_better(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *one,
-    ngx_etcd_peer_t *two)
-{
-    uint64_t    cost;
-    ngx_msec_t  now;
-
-    now = ngx_current_msec;
-    cost = ngx_etcd_ewma_cost(group, two, now);
-
-    return ngx_etcd_ewma_cost(group, one, now) < cost - cost / 4;
-}
-
-
-/* No overflow: latencies are below 2^30, and connections below 2^22. */
-
-static ngx_inline uint64_t
-ngx_etcd_ewma_cost(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
-    ngx_msec_t now)
-{
-    uint64_t  latency;
-
-    latency = (peer->measured != 0) ? ngx_etcd_ewma_latency(peer, now)
-                                    : group->latency;
-
-    return (latency + NGX_ETCD_EWMA_MIN)
-           * (NGX_ETCD_PEER_UNIT
-              + (uint64_t) ngx_etcd_peer_load(peer)
-                * NGX_ETCD_PEER_UNIT * NGX_ETCD_PEER_UNIT / peer->weight);
-}
 
 
 /* Returns the decayed latency. */
@@ -114,11 +66,96 @@ ngx_etcd_ewma_latency(ngx_etcd_peer_t *peer, ngx_msec_t now)
 }
 
 
+/* No overflow: latencies are below 2^30, and connections below 2^22. */
+
+static ngx_inline uint64_t
+ngx_etcd_ewma_cost(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
+    ngx_msec_t now)
+{
+    uint64_t  latency;
+
+    latency = (peer->measured != 0) ? ngx_etcd_ewma_latency(peer, now)
+                                    : group->latency;
+
+    return (latency + NGX_ETCD_EWMA_MIN)
+           * (NGX_ETCD_PEER_UNIT
+              + (uint64_t) ngx_etcd_peer_load(peer)
+                * NGX_ETCD_PEER_UNIT * NGX_ETCD_PEER_UNIT / peer->weight);
+}
+
+
+static ngx_uint_t
+ngx_etcd_ewma_better(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *one,
+    ngx_etcd_peer_t *two)
+{
+    uint64_t    cost;
+    ngx_msec_t  now;
+
+    now = ngx_current_msec;
+    cost = ngx_etcd_ewma_cost(group, two, now);
+
+    return ngx_etcd_ewma_cost(group, one, now) < cost - cost / 4;
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_ewma_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    return ngx_etcd_pick_best_of_two(pick, group, ngx_etcd_ewma_better);
+}
+
+
 static void
 ngx_etcd_ewma_taken(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, ngx_uint_t conns)
 {
     (void) clock_gettime(CLOCK_MONOTONIC, &pick->begun);
+}
+
+
+static ngx_inline void
+ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
+    uint64_t elapsed)
+{
+    uint64_t    latency, known;
+    ngx_msec_t  now;
+
+    now = ngx_current_msec;
+    latency = ngx_min(elapsed, NGX_ETCD_EWMA_MAX);
+    known = ngx_etcd_ewma_latency(peer, now);
+
+    /*
+     * the new sample has the weight that the known latency has lost by decay
+     */
+
+    if (latency >= known) {
+        peer->latency = latency;
+
+    } else {
+        peer->latency = known + latency * (peer->latency - known)
+                                / peer->latency;
+    }
+
+    peer->measured = now;
+
+    group->latency = (group->latency == 0)
+                    ? latency
+                    : group->latency - group->latency / 16 + latency / 16;
+}
+
+
+/* Returns the time since pick->begun and sets pick->begun to now. */
+
+static ngx_inline uint64_t
+ngx_etcd_ewma_elapsed(ngx_etcd_pick_t *pick)
+{
+    uint64_t  begun;
+
+    begun = ngx_etcd_ewma_nsec(&pick->begun);
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &pick->begun);
+
+    return (ngx_etcd_ewma_nsec(&pick->begun) - begun) / NGX_ETCD_EWMA_NSEC;
 }
 
 
@@ -152,50 +189,4 @@ ngx_etcd_ewma_failed(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     known = (peer->measured != 0) ? peer->latency : group->latency;
 
     ngx_etcd_ewma_measure(group, peer, ngx_max(latency, 2 * known));
-}
-
-
-/* Returns the time since pick->begun and sets pick->begun to now. */
-
-static ngx_inline uint64_t
-ngx_etcd_ewma_elapsed(ngx_etcd_pick_t *pick)
-{
-    uint64_t  begun;
-
-    begun = ngx_etcd_ewma_nsec(&pick->begun);
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &pick->begun);
-
-    return (ngx_etcd_ewma_nsec(&pick->begun) - begun) / NGX_ETCD_EWMA_NSEC;
-}
-
-
-static ngx_inline void
-ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
-    uint64_t elapsed)
-{
-    uint64_t    latency, known;
-    ngx_msec_t  now;
-
-    now = ngx_current_msec;
-    latency = ngx_min(elapsed, NGX_ETCD_EWMA_MAX);
-    known = ngx_etcd_ewma_latency(peer, now);
-
-    /*
-     * the new sample has the weight that the known latency has lost by decay
-     */
-
-    if (latency >= known) {
-        peer->latency = latency;
-
-    } else {
-        peer->latency = known + latency * (peer->latency - known)
-                                / peer->latency;
-    }
-
-    peer->measured = now;
-
-    group->latency = (group->latency == 0)
-                    ? latency
-                    : group->latency - group->latency / 16 + latency / 16;
 }

@@ -23,17 +23,8 @@
 
 static ngx_etcd_peer_t *ngx_etcd_hash_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group);
-static ngx_etcd_peer_t *ngx_etcd_hash_next(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group, uint64_t weight);
-static ngx_inline uint32_t ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key);
-static uint32_t ngx_etcd_hash_digits(uint32_t crc, uint32_t n);
 static ngx_etcd_peer_t *ngx_etcd_hash_consistent_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group);
-static ngx_etcd_peer_t *ngx_etcd_hash_consistent_owner(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group, ngx_etcd_point_t *point,
-    ngx_etcd_ring_place_t *place);
-static ngx_inline ngx_uint_t ngx_etcd_hash_usable(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer);
 
 
 const ngx_etcd_method_t  ngx_etcd_hash_method = {
@@ -50,50 +41,16 @@ const ngx_etcd_method_t  ngx_etcd_hash_consistent_method = {
 };
 
 
-static ngx_etcd_peer_t *
-ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+/* The number as decimal text. */
+
+static uint32_t
+ngx_etcd_hash_digits(uint32_t crc, uint32_t n)
 {
-    uint64_t          weight;
-    ngx_etcd_peer_t  *peer;
-
-    if (pick->key.len == 0 || pick->table->nmembers <= 1) {
-        return ngx_etcd_pick_eevdf(pick, group);
+    if (n > 9) {
+        crc = ngx_etcd_hash_digits(crc, n / 10);
     }
 
-    weight = ngx_etcd_weighted_tree_weight(&group->weighted);
-
-    while (pick->hashed <= NGX_ETCD_HASH_TRIES) {
-        peer = ngx_etcd_hash_next(pick, group, weight);
-
-        if (ngx_etcd_hash_usable(pick, group, peer)) {
-            return peer;
-        }
-
-        pick->hashed++;
-    }
-
-    return ngx_etcd_pick_eevdf(pick, group);
-}
-
-
-/* Rehashes as nginx does: adds (crc32([REHASH] KEY) >> 16) & 0x7fff. */
-
-static ngx_etcd_peer_t *
-ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
-    uint64_t weight)
-{
-    uint32_t  crc;
-
-    crc = ngx_etcd_hash_crc(pick->rehash, &pick->key);
-
-    if (pick->rehash == 0) {
-        pick->crc = crc;
-    }
-
-    pick->hash += (crc >> 16) & 0x7fff;
-    pick->rehash++;
-
-    return ngx_etcd_weighted_tree_at(&group->weighted, pick->hash % weight);
+    return ngx_etcd_hash_step(crc, '0' + n % 10);
 }
 
 
@@ -135,16 +92,104 @@ ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key)
 }
 
 
-/* The number as decimal text. */
+/* Rehashes as nginx does: adds (crc32([REHASH] KEY) >> 16) & 0x7fff. */
 
-static uint32_t
-ngx_etcd_hash_digits(uint32_t crc, uint32_t n)
+static ngx_etcd_peer_t *
+ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
+    uint64_t weight)
 {
-    if (n > 9) {
-        crc = ngx_etcd_hash_digits(crc, n / 10);
+    uint32_t  crc;
+
+    crc = ngx_etcd_hash_crc(pick->rehash, &pick->key);
+
+    if (pick->rehash == 0) {
+        pick->crc = crc;
     }
 
-    return ngx_etcd_hash_step(crc, '0' + n % 10);
+    pick->hash += (crc >> 16) & 0x7fff;
+    pick->rehash++;
+
+    return ngx_etcd_weighted_tree_at(&group->weighted, pick->hash % weight);
+}
+
+
+/* A peer in slow start or with failures is usable for a part of its keys. */
+
+static ngx_inline ngx_uint_t
+ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
+    ngx_etcd_peer_t *peer)
+{
+    if (pick->ntried != 0 && ngx_etcd_pick_tried(pick, peer)) {
+        return 0;
+    }
+
+    return ngx_etcd_health_whole(group, peer)
+           || (ngx_etcd_health_check(group, peer,
+                                     ngx_etcd_table_counts(pick->table))
+               && pick->crc % NGX_ETCD_PEER_UNIT
+                  < ngx_etcd_health_level(peer));
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    uint64_t          weight;
+    ngx_etcd_peer_t  *peer;
+
+    if (pick->key.len == 0 || pick->table->nmembers <= 1) {
+        return ngx_etcd_pick_eevdf(pick, group);
+    }
+
+    weight = ngx_etcd_weighted_tree_weight(&group->weighted);
+
+    while (pick->hashed <= NGX_ETCD_HASH_TRIES) {
+        peer = ngx_etcd_hash_next(pick, group, weight);
+
+        if (ngx_etcd_hash_usable(pick, group, peer)) {
+            return peer;
+        }
+
+        pick->hashed++;
+    }
+
+    return ngx_etcd_pick_eevdf(pick, group);
+}
+
+
+/*
+ * Returns the owner of the point; if several members have the same point, the
+ * first one by address, as in nginx.
+ */
+
+static ngx_etcd_peer_t *
+ngx_etcd_hash_consistent_owner(ngx_etcd_pick_t *pick,
+    ngx_etcd_peer_group_t *group, ngx_etcd_point_t *point,
+    ngx_etcd_ring_place_t *place)
+{
+    uint32_t           hash;
+    ngx_uint_t         n;
+    ngx_etcd_peer_t   *peer, *owner;
+    ngx_etcd_table_t  *table;
+
+    table = pick->table;
+    hash = point->hash;
+    owner = NULL;
+
+    for (n = 0; n < group->ring.npoints && point->hash == hash; n++) {
+        peer = table->slots[point->index];
+
+        if (peer != NULL
+            && peer->group == group
+            && (owner == NULL || ngx_etcd_weighted_tree_names(peer, owner) < 0))
+        {
+            owner = peer;
+        }
+
+        point = ngx_etcd_ring_next(place);
+    }
+
+    return owner;
 }
 
 
@@ -197,58 +242,4 @@ ngx_etcd_hash_consistent_pick(ngx_etcd_pick_t *pick,
     }
 
     return ngx_etcd_pick_eevdf(pick, group);
-}
-
-
-/*
- * Returns the owner of the point; if several members have the same point, the
- * first one by address, as in nginx.
- */
-
-static ngx_etcd_peer_t *
-ngx_etcd_hash_consistent_owner(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group, ngx_etcd_point_t *point,
-    ngx_etcd_ring_place_t *place)
-{
-    uint32_t           hash;
-    ngx_uint_t         n;
-    ngx_etcd_peer_t   *peer, *owner;
-    ngx_etcd_table_t  *table;
-
-    table = pick->table;
-    hash = point->hash;
-    owner = NULL;
-
-    for (n = 0; n < group->ring.npoints && point->hash == hash; n++) {
-        peer = table->slots[point->index];
-
-        if (peer != NULL
-            && peer->group == group
-            && (owner == NULL || ngx_etcd_weighted_tree_names(peer, owner) < 0))
-        {
-            owner = peer;
-        }
-
-        point = ngx_etcd_ring_next(place);
-    }
-
-    return owner;
-}
-
-
-/* A peer in slow start or with failures is usable for a part of its keys. */
-
-static ngx_inline ngx_uint_t
-ngx_etcd_hash_usable(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer)
-{
-    if (pick->ntried != 0 && ngx_etcd_pick_tried(pick, peer)) {
-        return 0;
-    }
-
-    return ngx_etcd_health_whole(group, peer)
-           || (ngx_etcd_health_check(group, peer,
-                                     ngx_etcd_table_counts(pick->table))
-               && pick->crc % NGX_ETCD_PEER_UNIT
-                  < ngx_etcd_health_level(peer));
 }

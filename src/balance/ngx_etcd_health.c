@@ -10,16 +10,72 @@
 #include <ngx_etcd_health.h>
 
 
-static ngx_uint_t ngx_etcd_health_able(ngx_etcd_peer_t *peer,
-    ngx_uint_t counts);
-static ngx_uint_t ngx_etcd_health_sound(ngx_etcd_peer_t *peer,
-    ngx_uint_t counts);
-static ngx_uint_t ngx_etcd_health_trusted(ngx_etcd_peer_t *peer,
-    ngx_uint_t counts);
-static uint32_t ngx_etcd_health_weight(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer);
-static uint32_t ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer);
+/* Returns 1 if no verdict keeps requests off the peer. */
+
+static ngx_uint_t
+ngx_etcd_health_trusted(ngx_etcd_peer_t *peer, ngx_uint_t counts)
+{
+    ngx_uint_t  verdict;
+
+    verdict = ngx_etcd_peer_verdict(peer);
+
+    if (!(counts & NGX_ETCD_HEALTH_CHECKS)) {
+        verdict &= ~NGX_ETCD_VERDICT_FAILED;
+    }
+
+    return verdict == 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_health_sound(ngx_etcd_peer_t *peer, ngx_uint_t counts)
+{
+    if ((counts & NGX_ETCD_HEALTH_FAILURES) && ngx_etcd_peer_failed(peer)) {
+        return 0;
+    }
+
+    return !ngx_etcd_peer_judged(peer) || ngx_etcd_health_trusted(peer, counts);
+}
+
+
+static ngx_uint_t
+ngx_etcd_health_able(ngx_etcd_peer_t *peer, ngx_uint_t counts)
+{
+    return ngx_etcd_health_sound(peer, counts)
+           && (peer->attr.max_conns == 0
+               || ngx_etcd_peer_conns(peer) < peer->attr.max_conns);
+}
+
+
+/* Weight lost by failures is regained by 1 per pick, as in nginx. */
+
+static uint32_t
+ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
+{
+    uint32_t  picks;
+
+    picks = group->picks - peer->since;
+
+    peer->since = group->picks;
+    peer->deficit -= ngx_min(picks, peer->deficit);
+
+    return peer->deficit;
+}
+
+
+static uint32_t
+ngx_etcd_health_weight(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
+{
+    uint32_t  weight;
+
+    weight = peer->attr.weight;
+
+    if (peer->deficit != 0) {
+        weight -= ngx_etcd_health_deficit(group, peer);
+    }
+
+    return ngx_max(weight * ngx_etcd_health_level(peer), 1);
+}
 
 
 ngx_uint_t
@@ -53,78 +109,10 @@ ngx_etcd_health_check(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 }
 
 
-static ngx_uint_t
-ngx_etcd_health_able(ngx_etcd_peer_t *peer, ngx_uint_t counts)
-{
-    return ngx_etcd_health_sound(peer, counts)
-           && (peer->attr.max_conns == 0
-               || ngx_etcd_peer_conns(peer) < peer->attr.max_conns);
-}
-
-
-static ngx_uint_t
-ngx_etcd_health_sound(ngx_etcd_peer_t *peer, ngx_uint_t counts)
-{
-    if ((counts & NGX_ETCD_HEALTH_FAILURES) && ngx_etcd_peer_failed(peer)) {
-        return 0;
-    }
-
-    return !ngx_etcd_peer_judged(peer) || ngx_etcd_health_trusted(peer, counts);
-}
-
-
-/* Returns 1 if no verdict keeps requests off the peer. */
-
-static ngx_uint_t
-ngx_etcd_health_trusted(ngx_etcd_peer_t *peer, ngx_uint_t counts)
-{
-    ngx_uint_t  verdict;
-
-    verdict = ngx_etcd_peer_verdict(peer);
-
-    if (!(counts & NGX_ETCD_HEALTH_CHECKS)) {
-        verdict &= ~NGX_ETCD_VERDICT_FAILED;
-    }
-
-    return verdict == 0;
-}
-
-
 ngx_uint_t
 ngx_etcd_health_serves(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 {
     return !peer->attr.down && ngx_etcd_health_able(peer, counts);
-}
-
-
-static uint32_t
-ngx_etcd_health_weight(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
-{
-    uint32_t  weight;
-
-    weight = peer->attr.weight;
-
-    if (peer->deficit != 0) {
-        weight -= ngx_etcd_health_deficit(group, peer);
-    }
-
-    return ngx_max(weight * ngx_etcd_health_level(peer), 1);
-}
-
-
-/* Weight lost by failures is regained by 1 per pick, as in nginx. */
-
-static uint32_t
-ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
-{
-    uint32_t  picks;
-
-    picks = group->picks - peer->since;
-
-    peer->since = group->picks;
-    peer->deficit -= ngx_min(picks, peer->deficit);
-
-    return peer->deficit;
 }
 
 

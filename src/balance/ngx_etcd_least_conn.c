@@ -15,7 +15,6 @@
 
 static ngx_etcd_peer_t *ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group);
-static void ngx_etcd_least_conn_look(ngx_etcd_peer_group_t *group);
 static void ngx_etcd_least_conn_taken(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer, ngx_uint_t conns);
 static void ngx_etcd_least_conn_freed(ngx_etcd_peer_group_t *group,
@@ -29,15 +28,6 @@ const ngx_etcd_method_t  ngx_etcd_least_conn_method = {
     .taken = ngx_etcd_least_conn_taken,
     .freed = ngx_etcd_least_conn_freed,
 };
-
-
-static ngx_etcd_peer_t *
-ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
-{
-    ngx_etcd_least_conn_look(group);
-
-    return ngx_etcd_pick_eevdf(pick, group);
-}
 
 
 static void
@@ -61,6 +51,15 @@ ngx_etcd_least_conn_look(ngx_etcd_peer_group_t *group)
             ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
         }
     }
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    ngx_etcd_least_conn_look(group);
+
+    return ngx_etcd_pick_eevdf(pick, group);
 }
 
 

@@ -9,11 +9,6 @@
 #include <ngx_etcd_near.h>
 
 
-static uint32_t ngx_etcd_near_share(ngx_etcd_table_t *table);
-static ngx_uint_t ngx_etcd_near_turn(ngx_etcd_table_t *table, ngx_str_t *key);
-static void ngx_etcd_near_look(ngx_etcd_peer_group_t *group, ngx_uint_t counts);
-
-
 /* The share of requests that goes to the preferred peers. */
 
 static uint32_t
@@ -32,34 +27,6 @@ ngx_etcd_near_share(ngx_etcd_table_t *table)
     }
 
     return (uint32_t) ((double) usable * NGX_ETCD_NEAR_UNIT / (double) enough);
-}
-
-
-ngx_uint_t
-ngx_etcd_near_due(ngx_etcd_table_t *table, ngx_str_t *key)
-{
-    ngx_etcd_peer_group_t  *near;
-
-    near = &table->near;
-
-    /* the weight is that of this moment */
-
-    if (ngx_etcd_peer_group_unwell(near) != 0) {
-        ngx_etcd_health_sweep(near, ngx_etcd_table_counts(table));
-    }
-
-    if (ngx_etcd_near_turn(table, key)) {
-        return 1;
-    }
-
-    /*
-     * Peers regain weight with picks: without this one, peers that have all
-     * failed would have no share, and so no picks.
-     */
-
-    near->picks++;
-
-    return 0;
 }
 
 
@@ -92,6 +59,54 @@ ngx_etcd_near_turn(ngx_etcd_table_t *table, ngx_str_t *key)
 }
 
 
+ngx_uint_t
+ngx_etcd_near_due(ngx_etcd_table_t *table, ngx_str_t *key)
+{
+    ngx_etcd_peer_group_t  *near;
+
+    near = &table->near;
+
+    /* the weight is that of this moment */
+
+    if (ngx_etcd_peer_group_unwell(near) != 0) {
+        ngx_etcd_health_sweep(near, ngx_etcd_table_counts(table));
+    }
+
+    if (ngx_etcd_near_turn(table, key)) {
+        return 1;
+    }
+
+    /*
+     * Peers regain weight with picks: without this one, peers that have all
+     * failed would have no share, and so no picks.
+     */
+
+    near->picks++;
+
+    return 0;
+}
+
+
+/* A request checks a peer with all of its weight only when it picks it. */
+
+static void
+ngx_etcd_near_look(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
+{
+    ngx_uint_t        i, n;
+    ngx_etcd_peer_t  *peer;
+
+    i = group->ends[NGX_ETCD_REGION_WHOLE];
+
+    /* a peer that moves swaps places with one that was checked */
+
+    for (n = ngx_min(i, NGX_ETCD_NEAR_LOOK); n > 0; n--) {
+        peer = group->peers[--i];
+
+        (void) ngx_etcd_health_usable(group, peer, counts);
+    }
+}
+
+
 uint32_t
 ngx_etcd_near_now(ngx_etcd_table_t *table)
 {
@@ -113,24 +128,4 @@ ngx_etcd_near_now(ngx_etcd_table_t *table)
 
     return ngx_etcd_health_swept(&table->primary, counts)
            ? ngx_etcd_near_share(table) : NGX_ETCD_NEAR_UNIT;
-}
-
-
-/* A request checks a peer with all of its weight only when it picks it. */
-
-static void
-ngx_etcd_near_look(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
-{
-    ngx_uint_t        i, n;
-    ngx_etcd_peer_t  *peer;
-
-    i = group->ends[NGX_ETCD_REGION_WHOLE];
-
-    /* a peer that moves swaps places with one that was checked */
-
-    for (n = ngx_min(i, NGX_ETCD_NEAR_LOOK); n > 0; n--) {
-        peer = group->peers[--i];
-
-        (void) ngx_etcd_health_usable(group, peer, counts);
-    }
 }

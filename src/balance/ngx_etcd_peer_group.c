@@ -14,21 +14,6 @@
     ((group)->method->needs & (what))
 
 
-static ngx_int_t ngx_etcd_peer_group_grow(ngx_etcd_peer_group_t *group);
-static ngx_int_t ngx_etcd_peer_group_eevdf(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer, uint32_t weight);
-static void ngx_etcd_peer_group_move(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer, ngx_etcd_region_e region);
-static void ngx_etcd_peer_group_swap(ngx_etcd_peer_group_t *group, ngx_uint_t a,
-    ngx_uint_t b);
-static void ngx_etcd_peer_group_weigh(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer, uint32_t weight);
-static void ngx_etcd_peer_group_sum(ngx_etcd_peer_group_t *group,
-    ngx_uint_t pos, int64_t delta);
-static ngx_etcd_peer_t *ngx_etcd_peer_group_at(ngx_etcd_peer_group_t *group,
-    uint64_t point);
-
-
 void
 ngx_etcd_peer_group_init(ngx_etcd_peer_group_t *group,
     const ngx_etcd_method_t *method, ngx_log_t *log)
@@ -69,34 +54,6 @@ ngx_etcd_peer_group_done(ngx_etcd_peer_group_t *group)
 }
 
 
-ngx_int_t
-ngx_etcd_peer_group_reserve(ngx_etcd_peer_group_t *group)
-{
-    if (ngx_etcd_peer_group_all(group) == group->allocated
-        && ngx_etcd_peer_group_grow(group) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_TURN)
-        && ngx_etcd_eevdf_reserve(&group->eevdf) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)
-           ? ngx_etcd_vnodes_reserve(&group->vnodes) : NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_peer_group_prepare(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
-{
-    return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)
-           ? ngx_etcd_weighted_tree_reserve(peer, group->log) : NGX_OK;
-}
-
-
 static ngx_int_t
 ngx_etcd_peer_group_grow(ngx_etcd_peer_group_t *group)
 {
@@ -133,6 +90,34 @@ ngx_etcd_peer_group_grow(ngx_etcd_peer_group_t *group)
 }
 
 
+ngx_int_t
+ngx_etcd_peer_group_reserve(ngx_etcd_peer_group_t *group)
+{
+    if (ngx_etcd_peer_group_all(group) == group->allocated
+        && ngx_etcd_peer_group_grow(group) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_TURN)
+        && ngx_etcd_eevdf_reserve(&group->eevdf) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)
+           ? ngx_etcd_vnodes_reserve(&group->vnodes) : NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_peer_group_prepare(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
+{
+    return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)
+           ? ngx_etcd_weighted_tree_reserve(peer, group->log) : NGX_OK;
+}
+
+
 void
 ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
@@ -163,6 +148,50 @@ ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 
     if (ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)) {
         ngx_etcd_vnodes_add(&group->vnodes, peer);
+    }
+}
+
+
+static void
+ngx_etcd_peer_group_sum(ngx_etcd_peer_group_t *group, ngx_uint_t pos,
+    int64_t delta)
+{
+    ngx_uint_t  i;
+
+    if (group->sums == NULL) {
+        return;
+    }
+
+    for (i = pos + 1; i <= ngx_etcd_peer_group_all(group); i += i & (~i + 1)) {
+        group->sums[i] += delta;
+    }
+}
+
+
+static void
+ngx_etcd_peer_group_swap(ngx_etcd_peer_group_t *group, ngx_uint_t a,
+    ngx_uint_t b)
+{
+    int64_t           delta;
+    ngx_etcd_peer_t  *one, *two;
+
+    if (a == b) {
+        return;
+    }
+
+    one = group->peers[a];
+    two = group->peers[b];
+
+    group->peers[a] = two;
+    group->peers[b] = one;
+    two->pos = a;
+    one->pos = b;
+
+    delta = (int64_t) two->weight - (int64_t) one->weight;
+
+    if (delta != 0) {
+        ngx_etcd_peer_group_sum(group, a, delta);
+        ngx_etcd_peer_group_sum(group, b, -delta);
     }
 }
 
@@ -221,28 +250,6 @@ ngx_etcd_peer_group_region(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 }
 
 
-void
-ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
-    ngx_etcd_region_e region, uint32_t weight)
-{
-    if (region > NGX_ETCD_REGION_LIGHT) {
-        weight = 0;
-    }
-
-    if (peer->weight != weight
-        && ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_TURN)
-        && ngx_etcd_peer_group_eevdf(group, peer, weight) != NGX_OK)
-    {
-        (void) ngx_etcd_peer_group_eevdf(group, peer, 0);
-        region = NGX_ETCD_REGION_PARKED;
-        weight = 0;
-    }
-
-    ngx_etcd_peer_group_weigh(group, peer, weight);
-    ngx_etcd_peer_group_move(group, peer, region);
-}
-
-
 static ngx_int_t
 ngx_etcd_peer_group_eevdf(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     uint32_t weight)
@@ -269,6 +276,24 @@ ngx_etcd_peer_group_eevdf(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 }
 
 
+static void
+ngx_etcd_peer_group_weigh(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
+    uint32_t weight)
+{
+    int64_t  delta;
+
+    delta = (int64_t) weight - (int64_t) peer->weight;
+
+    if (delta != 0) {
+        group->heaviest = (group->weight == 0) ? weight
+                                             : ngx_max(group->heaviest, weight);
+        peer->weight = weight;
+        group->weight += delta;
+        ngx_etcd_peer_group_sum(group, peer->pos, delta);
+    }
+}
+
+
 /* Swaps the peer with the peer at the border of each region on the way. */
 
 static void
@@ -291,65 +316,25 @@ ngx_etcd_peer_group_move(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 }
 
 
-static void
-ngx_etcd_peer_group_swap(ngx_etcd_peer_group_t *group, ngx_uint_t a,
-    ngx_uint_t b)
+void
+ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
+    ngx_etcd_region_e region, uint32_t weight)
 {
-    int64_t           delta;
-    ngx_etcd_peer_t  *one, *two;
-
-    if (a == b) {
-        return;
+    if (region > NGX_ETCD_REGION_LIGHT) {
+        weight = 0;
     }
 
-    one = group->peers[a];
-    two = group->peers[b];
-
-    group->peers[a] = two;
-    group->peers[b] = one;
-    two->pos = a;
-    one->pos = b;
-
-    delta = (int64_t) two->weight - (int64_t) one->weight;
-
-    if (delta != 0) {
-        ngx_etcd_peer_group_sum(group, a, delta);
-        ngx_etcd_peer_group_sum(group, b, -delta);
-    }
-}
-
-
-static void
-ngx_etcd_peer_group_weigh(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
-    uint32_t weight)
-{
-    int64_t  delta;
-
-    delta = (int64_t) weight - (int64_t) peer->weight;
-
-    if (delta != 0) {
-        group->heaviest = (group->weight == 0) ? weight
-                                             : ngx_max(group->heaviest, weight);
-        peer->weight = weight;
-        group->weight += delta;
-        ngx_etcd_peer_group_sum(group, peer->pos, delta);
-    }
-}
-
-
-static void
-ngx_etcd_peer_group_sum(ngx_etcd_peer_group_t *group, ngx_uint_t pos,
-    int64_t delta)
-{
-    ngx_uint_t  i;
-
-    if (group->sums == NULL) {
-        return;
+    if (peer->weight != weight
+        && ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_TURN)
+        && ngx_etcd_peer_group_eevdf(group, peer, weight) != NGX_OK)
+    {
+        (void) ngx_etcd_peer_group_eevdf(group, peer, 0);
+        region = NGX_ETCD_REGION_PARKED;
+        weight = 0;
     }
 
-    for (i = pos + 1; i <= ngx_etcd_peer_group_all(group); i += i & (~i + 1)) {
-        group->sums[i] += delta;
-    }
+    ngx_etcd_peer_group_weigh(group, peer, weight);
+    ngx_etcd_peer_group_move(group, peer, region);
 }
 
 

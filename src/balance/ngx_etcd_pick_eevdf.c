@@ -14,12 +14,77 @@
 #define NGX_ETCD_PICK_LOOKS  256
 
 
-static ngx_uint_t ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer);
-static void ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group);
-static void ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group);
+/*
+ * Removes the peers that the request has tried from the rotation; their
+ * number is small.
+ */
+
+static void
+ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t        i;
+    ngx_etcd_peer_t  *peer;
+
+    for (i = 0; i < pick->ntried; i++) {
+        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
+
+        if (peer != NULL
+            && peer->group == group
+            && ngx_etcd_eevdf_taken_by(&peer->eevdf))
+        {
+            ngx_etcd_eevdf_remove(&group->eevdf, &peer->eevdf);
+        }
+    }
+}
+
+
+/* Returns 1 if the peer has more connections than the rotation assumed. */
+
+static ngx_uint_t
+ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
+{
+    ngx_uint_t  known, conns;
+
+    if (!(group->method->needs & NGX_ETCD_NEEDS_CONNS)) {
+        return 0;
+    }
+
+    known = ngx_etcd_eevdf_conns(&peer->eevdf);
+    conns = ngx_etcd_peer_conns(peer);
+
+    ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
+
+    return conns > known;
+}
+
+
+static void
+ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t        i, conns;
+    ngx_etcd_peer_t  *peer;
+
+    for (i = 0; i < pick->ntried; i++) {
+        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
+
+        if (peer == NULL
+            || peer->group != group
+            || ngx_etcd_eevdf_taken_by(&peer->eevdf)
+            || peer->weight == 0)
+        {
+            continue;
+        }
+
+        conns = (group->method->needs & NGX_ETCD_NEEDS_CONNS)
+                ? ngx_etcd_peer_conns(peer) : 0;
+
+        if (ngx_etcd_eevdf_add(&group->eevdf, &peer->eevdf, peer->weight, conns)
+            != NGX_OK)
+        {
+            ngx_etcd_peer_group_place(group, peer, NGX_ETCD_REGION_PARKED, 0);
+        }
+    }
+}
 
 
 ngx_etcd_peer_t *
@@ -64,77 +129,4 @@ ngx_etcd_pick_eevdf(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
     ngx_etcd_pick_put_back(pick, group);
 
     return peer;
-}
-
-
-/* Returns 1 if the peer has more connections than the rotation assumed. */
-
-static ngx_uint_t
-ngx_etcd_pick_outdated(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
-{
-    ngx_uint_t  known, conns;
-
-    if (!(group->method->needs & NGX_ETCD_NEEDS_CONNS)) {
-        return 0;
-    }
-
-    known = ngx_etcd_eevdf_conns(&peer->eevdf);
-    conns = ngx_etcd_peer_conns(peer);
-
-    ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
-
-    return conns > known;
-}
-
-
-/*
- * Removes the peers that the request has tried from the rotation; their
- * number is small.
- */
-
-static void
-ngx_etcd_pick_set_aside(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
-{
-    ngx_uint_t        i;
-    ngx_etcd_peer_t  *peer;
-
-    for (i = 0; i < pick->ntried; i++) {
-        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
-
-        if (peer != NULL
-            && peer->group == group
-            && ngx_etcd_eevdf_taken_by(&peer->eevdf))
-        {
-            ngx_etcd_eevdf_remove(&group->eevdf, &peer->eevdf);
-        }
-    }
-}
-
-
-static void
-ngx_etcd_pick_put_back(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
-{
-    ngx_uint_t        i, conns;
-    ngx_etcd_peer_t  *peer;
-
-    for (i = 0; i < pick->ntried; i++) {
-        peer = ngx_etcd_table_current(pick->table, pick->tried[i].peer);
-
-        if (peer == NULL
-            || peer->group != group
-            || ngx_etcd_eevdf_taken_by(&peer->eevdf)
-            || peer->weight == 0)
-        {
-            continue;
-        }
-
-        conns = (group->method->needs & NGX_ETCD_NEEDS_CONNS)
-                ? ngx_etcd_peer_conns(peer) : 0;
-
-        if (ngx_etcd_eevdf_add(&group->eevdf, &peer->eevdf, peer->weight, conns)
-            != NGX_OK)
-        {
-            ngx_etcd_peer_group_place(group, peer, NGX_ETCD_REGION_PARKED, 0);
-        }
-    }
 }

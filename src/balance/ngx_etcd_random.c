@@ -12,8 +12,6 @@
 
 static ngx_etcd_peer_t *ngx_etcd_random_pick(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group);
-static ngx_uint_t ngx_etcd_random_better(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *one, ngx_etcd_peer_t *two);
 
 
 const ngx_etcd_method_t  ngx_etcd_random_method = {
@@ -21,13 +19,6 @@ const ngx_etcd_method_t  ngx_etcd_random_method = {
     .needs = NGX_ETCD_NEEDS_SUMS,
     .pick = ngx_etcd_random_pick,
 };
-
-
-static ngx_etcd_peer_t *
-ngx_etcd_random_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
-{
-    return ngx_etcd_pick_best_of_two(pick, group, ngx_etcd_random_better);
-}
 
 
 /* Compares connections per weight. */
@@ -38,4 +29,11 @@ ngx_etcd_random_better(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *one,
 {
     return (uint64_t) ngx_etcd_peer_load(one) * two->weight
            < (uint64_t) ngx_etcd_peer_load(two) * one->weight;
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_random_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
+{
+    return ngx_etcd_pick_best_of_two(pick, group, ngx_etcd_random_better);
 }

@@ -19,13 +19,6 @@ struct ngx_etcd_ring_block_s {
 };
 
 
-static void ngx_etcd_ring_search(ngx_etcd_ring_t *ring, uint32_t hash,
-    ngx_etcd_ring_place_t *place);
-static ngx_int_t ngx_etcd_ring_grow(ngx_etcd_ring_t *ring);
-static ngx_int_t ngx_etcd_ring_split(ngx_etcd_ring_t *ring, ngx_uint_t n);
-static void ngx_etcd_ring_shrink(ngx_etcd_ring_t *ring, ngx_uint_t n);
-
-
 void
 ngx_etcd_ring_init(ngx_etcd_ring_t *ring, ngx_log_t *log)
 {
@@ -51,42 +44,6 @@ ngx_etcd_ring_done(ngx_etcd_ring_t *ring)
     if (ring->firsts != NULL) {
         ngx_free(ring->firsts);
     }
-}
-
-
-ngx_etcd_point_t *
-ngx_etcd_ring_find(ngx_etcd_ring_t *ring, uint32_t hash,
-    ngx_etcd_ring_place_t *place)
-{
-    if (ring->nblocks == 0) {
-        return NULL;
-    }
-
-    ngx_etcd_ring_search(ring, hash, place);
-
-    if (place->n < ring->blocks[place->block]->n) {
-        return &ring->blocks[place->block]->points[place->n];
-    }
-
-    place->n--;
-
-    return ngx_etcd_ring_next(place);
-}
-
-
-ngx_etcd_point_t *
-ngx_etcd_ring_next(ngx_etcd_ring_place_t *place)
-{
-    ngx_etcd_ring_t  *ring;
-
-    ring = place->ring;
-
-    if (++place->n >= ring->blocks[place->block]->n) {
-        place->n = 0;
-        place->block = (place->block + 1) % ring->nblocks;
-    }
-
-    return &ring->blocks[place->block]->points[place->n];
 }
 
 
@@ -141,76 +98,39 @@ ngx_etcd_ring_search(ngx_etcd_ring_t *ring, uint32_t hash,
 }
 
 
-ngx_int_t
-ngx_etcd_ring_insert(ngx_etcd_ring_t *ring, uint32_t hash, uint32_t index)
+ngx_etcd_point_t *
+ngx_etcd_ring_find(ngx_etcd_ring_t *ring, uint32_t hash,
+    ngx_etcd_ring_place_t *place)
 {
-    ngx_etcd_point_t       *point;
-    ngx_etcd_ring_block_t  *block;
-    ngx_etcd_ring_place_t   place;
-
-    if (ring->nblocks == 0 && ngx_etcd_ring_split(ring, 0) != NGX_OK) {
-        return NGX_ERROR;
+    if (ring->nblocks == 0) {
+        return NULL;
     }
 
-    ngx_etcd_ring_search(ring, hash, &place);
+    ngx_etcd_ring_search(ring, hash, place);
 
-    if (ring->blocks[place.block]->n == NGX_ETCD_RING_BLOCK) {
-        if (ngx_etcd_ring_split(ring, place.block) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        ngx_etcd_ring_search(ring, hash, &place);
+    if (place->n < ring->blocks[place->block]->n) {
+        return &ring->blocks[place->block]->points[place->n];
     }
 
-    block = ring->blocks[place.block];
-    point = &block->points[place.n];
+    place->n--;
 
-    ngx_memmove(point + 1, point,
-                (block->n - place.n) * sizeof(ngx_etcd_point_t));
-
-    point->hash = hash;
-    point->index = index;
-
-    block->n++;
-    ring->npoints++;
-    ring->firsts[place.block] = block->points[0].hash;
-
-    return NGX_OK;
+    return ngx_etcd_ring_next(place);
 }
 
 
-void
-ngx_etcd_ring_delete(ngx_etcd_ring_t *ring, uint32_t hash, uint32_t index)
+ngx_etcd_point_t *
+ngx_etcd_ring_next(ngx_etcd_ring_place_t *place)
 {
-    ngx_uint_t              n;
-    ngx_etcd_point_t       *point;
-    ngx_etcd_ring_block_t  *block;
-    ngx_etcd_ring_place_t   place;
+    ngx_etcd_ring_t  *ring;
 
-    point = ngx_etcd_ring_find(ring, hash, &place);
+    ring = place->ring;
 
-    for (n = 0; n < ring->npoints; n++) {
-
-        if (point->hash != hash || point->index == index) {
-            break;
-        }
-
-        point = ngx_etcd_ring_next(&place);
+    if (++place->n >= ring->blocks[place->block]->n) {
+        place->n = 0;
+        place->block = (place->block + 1) % ring->nblocks;
     }
 
-    if (point == NULL || point->hash != hash || point->index != index) {
-        return;
-    }
-
-    block = ring->blocks[place.block];
-
-    block->n--;
-    ring->npoints--;
-
-    ngx_memmove(point, point + 1,
-                (block->n - place.n) * sizeof(ngx_etcd_point_t));
-
-    ngx_etcd_ring_shrink(ring, place.block);
+    return &ring->blocks[place->block]->points[place->n];
 }
 
 
@@ -300,6 +220,44 @@ ngx_etcd_ring_split(ngx_etcd_ring_t *ring, ngx_uint_t n)
 }
 
 
+ngx_int_t
+ngx_etcd_ring_insert(ngx_etcd_ring_t *ring, uint32_t hash, uint32_t index)
+{
+    ngx_etcd_point_t       *point;
+    ngx_etcd_ring_block_t  *block;
+    ngx_etcd_ring_place_t   place;
+
+    if (ring->nblocks == 0 && ngx_etcd_ring_split(ring, 0) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_ring_search(ring, hash, &place);
+
+    if (ring->blocks[place.block]->n == NGX_ETCD_RING_BLOCK) {
+        if (ngx_etcd_ring_split(ring, place.block) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_ring_search(ring, hash, &place);
+    }
+
+    block = ring->blocks[place.block];
+    point = &block->points[place.n];
+
+    ngx_memmove(point + 1, point,
+                (block->n - place.n) * sizeof(ngx_etcd_point_t));
+
+    point->hash = hash;
+    point->index = index;
+
+    block->n++;
+    ring->npoints++;
+    ring->firsts[place.block] = block->points[0].hash;
+
+    return NGX_OK;
+}
+
+
 /* Called after a deletion: merges a small block with its neighbour. */
 
 static void
@@ -337,4 +295,39 @@ ngx_etcd_ring_shrink(ngx_etcd_ring_t *ring, ngx_uint_t n)
                 (ring->nblocks - n) * sizeof(ngx_etcd_ring_block_t *));
     ngx_memmove(&ring->firsts[n], &ring->firsts[n + 1],
                 (ring->nblocks - n) * sizeof(uint32_t));
+}
+
+
+void
+ngx_etcd_ring_delete(ngx_etcd_ring_t *ring, uint32_t hash, uint32_t index)
+{
+    ngx_uint_t              n;
+    ngx_etcd_point_t       *point;
+    ngx_etcd_ring_block_t  *block;
+    ngx_etcd_ring_place_t   place;
+
+    point = ngx_etcd_ring_find(ring, hash, &place);
+
+    for (n = 0; n < ring->npoints; n++) {
+
+        if (point->hash != hash || point->index == index) {
+            break;
+        }
+
+        point = ngx_etcd_ring_next(&place);
+    }
+
+    if (point == NULL || point->hash != hash || point->index != index) {
+        return;
+    }
+
+    block = ring->blocks[place.block];
+
+    block->n--;
+    ring->npoints--;
+
+    ngx_memmove(point, point + 1,
+                (block->n - place.n) * sizeof(ngx_etcd_point_t));
+
+    ngx_etcd_ring_shrink(ring, place.block);
 }

@@ -15,10 +15,35 @@
     ((ngx_etcd_sid_t *) ((u_char *) (n) - offsetof(ngx_etcd_sid_t, node)))
 
 
-static ngx_int_t ngx_etcd_sid_compare(ngx_etcd_node_t *one,
-    ngx_etcd_node_t *two);
-static ngx_int_t ngx_etcd_sid_order(ngx_etcd_sid_t *sid, ngx_str_t *text,
-    ngx_int_t slot);
+/* By text, then by slot. */
+
+static ngx_int_t
+ngx_etcd_sid_order(ngx_etcd_sid_t *sid, ngx_str_t *text, ngx_int_t slot)
+{
+    ngx_int_t  rc;
+
+    if (sid->id.len != text->len) {
+        return (sid->id.len < text->len) ? -1 : 1;
+    }
+
+    rc = ngx_memcmp(sid->id.data, text->data, text->len);
+
+    return (rc != 0) ? rc : (ngx_int_t) sid->peer->index - slot;
+}
+
+
+/* A peer that replaces another one of its slot is added after the removal. */
+
+static ngx_int_t
+ngx_etcd_sid_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    ngx_etcd_sid_t  *sid;
+
+    sid = ngx_etcd_sid(two);
+
+    return ngx_etcd_sid_order(ngx_etcd_sid(one), &sid->id,
+                              (ngx_int_t) sid->peer->index);
+}
 
 
 void
@@ -90,35 +115,4 @@ ngx_etcd_sid_find(ngx_etcd_treap_t *sids, ngx_str_t *text,
 
     return (best != NULL && ngx_etcd_str_equal(&best->id, text)) ? best->peer
                                                                   : NULL;
-}
-
-
-/* A peer that replaces another one of its slot is added after the removal. */
-
-static ngx_int_t
-ngx_etcd_sid_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
-{
-    ngx_etcd_sid_t  *sid;
-
-    sid = ngx_etcd_sid(two);
-
-    return ngx_etcd_sid_order(ngx_etcd_sid(one), &sid->id,
-                              (ngx_int_t) sid->peer->index);
-}
-
-
-/* By text, then by slot. */
-
-static ngx_int_t
-ngx_etcd_sid_order(ngx_etcd_sid_t *sid, ngx_str_t *text, ngx_int_t slot)
-{
-    ngx_int_t  rc;
-
-    if (sid->id.len != text->len) {
-        return (sid->id.len < text->len) ? -1 : 1;
-    }
-
-    rc = ngx_memcmp(sid->id.data, text->data, text->len);
-
-    return (rc != 0) ? rc : (ngx_int_t) sid->peer->index - slot;
 }

@@ -17,34 +17,46 @@
 #define NGX_ETCD_TABLE_PIECE  64     /* slots per check of the clock */
 
 
-static ngx_uint_t ngx_etcd_table_wakes(void *data);
-static void ngx_etcd_table_wake(ngx_etcd_table_t *table);
-static ngx_uint_t ngx_etcd_table_proven(ngx_etcd_table_t *table,
-    ngx_etcd_peer_group_t *group);
-static ngx_int_t ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until);
-static ngx_int_t ngx_etcd_table_refresh(void *data, ngx_uint_t n,
-    ngx_etcd_slot_t *slot);
-static ngx_uint_t ngx_etcd_table_resolved(ngx_etcd_slot_t *slot,
-    ngx_etcd_member_pack_t *record);
-static ngx_int_t ngx_etcd_table_reserve(ngx_etcd_table_t *table);
-static ngx_int_t ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until);
-static void ngx_etcd_table_leave(ngx_etcd_table_t *table,
-    ngx_etcd_peer_t *peer);
-static void ngx_etcd_table_notify(void *data, ngx_queue_t *users);
-static void ngx_etcd_table_tell(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n);
-static void ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
-    ngx_etcd_peer_t *peer);
-static ngx_etcd_peer_group_t *ngx_etcd_table_admit(ngx_etcd_table_t *table,
-    ngx_etcd_peer_t *peer);
-static ngx_int_t ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until);
-static ngx_int_t ngx_etcd_table_reorder(ngx_etcd_table_t *table,
-    uint64_t until);
-static ngx_uint_t ngx_etcd_table_lowest(ngx_etcd_table_t *table);
-static ngx_int_t ngx_etcd_table_move(ngx_etcd_table_t *table,
-    ngx_etcd_peer_t *peer);
-static ngx_etcd_peer_group_t *ngx_etcd_table_peer_group(ngx_etcd_table_t *table,
-    ngx_etcd_peer_t *peer);
+static void
+ngx_etcd_table_tell(ngx_event_t *ev)
+{
+    ngx_queue_t           *q;
+    ngx_etcd_table_t      *table;
+    ngx_etcd_peer_user_t  *user;
+
+    table = ev->data;
+
+    while (!ngx_queue_empty(&table->left)) {
+        q = ngx_queue_head(&table->left);
+        user = ngx_queue_data(q, ngx_etcd_peer_user_t, queue);
+
+        ngx_etcd_peer_leave(user);
+        user->close(user->data);
+    }
+}
+
+
+/* Notifies users by a posted event: their handlers call the table again. */
+
+static void
+ngx_etcd_table_notify(void *data, ngx_queue_t *users)
+{
+    ngx_etcd_table_t *table = data;
+
+    ngx_queue_add(&table->left, users);
+    ngx_queue_init(users);
+
+    ngx_post_event(&table->tell, &ngx_posted_events);
+}
+
+
+static ngx_uint_t
+ngx_etcd_table_wakes(void *data)
+{
+    ngx_etcd_table_t *table = data;
+
+    return table->given_up || ngx_etcd_table_usable(table);
+}
 
 
 ngx_int_t
@@ -100,12 +112,14 @@ ngx_etcd_table_insist(ngx_etcd_table_t *table, ngx_int_t rc, uint64_t until,
 }
 
 
-static ngx_uint_t
-ngx_etcd_table_wakes(void *data)
+static void
+ngx_etcd_table_wake(ngx_etcd_table_t *table)
 {
-    ngx_etcd_table_t *table = data;
+    ngx_etcd_wait_queue_wake(&table->wait_queue);
 
-    return table->given_up || ngx_etcd_table_usable(table);
+    if (table->conn_queue != NULL) {
+        ngx_etcd_wait_queue_wake(table->conn_queue);
+    }
 }
 
 
@@ -121,17 +135,6 @@ ngx_etcd_table_give_up(ngx_etcd_table_t *table)
     }
 
     ngx_etcd_table_wake(table);
-}
-
-
-static void
-ngx_etcd_table_wake(ngx_etcd_table_t *table)
-{
-    ngx_etcd_wait_queue_wake(&table->wait_queue);
-
-    if (table->conn_queue != NULL) {
-        ngx_etcd_wait_queue_wake(table->conn_queue);
-    }
 }
 
 
@@ -208,175 +211,25 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
 }
 
 
-ngx_int_t
-ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_table_read(table, until);
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_table_rank(table, until);
-    }
-
-    if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
-        ngx_etcd_table_wake(table);
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_vnodes_run(&table->near.vnodes, until);
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_vnodes_run(&table->primary.vnodes, until);
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_vnodes_run(&table->backup.vnodes, until);
-    }
-
-    /* requests do not continue an incomplete update */
-
-    table->unfinished = (rc != NGX_OK);
-
-    return (rc == NGX_ERROR) ? NGX_BUSY : rc;
-}
-
-
 static ngx_int_t
-ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until)
+ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n)
 {
-    ngx_int_t  rc;
+    ngx_uint_t         nslots;
+    ngx_etcd_peer_t  **slots;
 
-    if (ngx_etcd_table_orphaned(table)) {
-        rc = NGX_DECLINED;
+    nslots = ngx_max(table->nslots * 2, 16);
+    nslots = ngx_max(nslots, n + 1);
 
-    } else if (ngx_etcd_table_stale(table)) {
-        rc = ngx_etcd_member_set_read(table->zone, table->set, table->set_id,
-                                      &table->reader, until,
-                                      ngx_etcd_table_refresh,
-                                      table);
-
-    } else {
-        rc = NGX_OK;
-    }
-
-    /*
-     * A newer configuration has removed the set: members stay as they were
-     * last known, a leader is no longer known.
-     */
-
-    if (rc == NGX_DECLINED) {
-        rc = table->conf->leader ? ngx_etcd_table_clear(table, until) : NGX_OK;
-    }
-
-    return rc;
-}
-
-
-ngx_uint_t
-ngx_etcd_table_usable(ngx_etcd_table_t *table)
-{
-    ngx_etcd_peer_t  *peer;
-
-    peer = ngx_etcd_table_first(table);
-
-    return peer != NULL
-           && (!table->conf->sole || !ngx_etcd_peer_failed(peer))
-           && (!table->set->mandatory
-               || ngx_etcd_table_proven(table, &table->near)
-               || ngx_etcd_table_proven(table, &table->primary)
-               || ngx_etcd_table_proven(table, &table->backup));
-}
-
-
-/* A member that no check has found to work yet does not count. */
-
-static ngx_uint_t
-ngx_etcd_table_proven(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < ngx_etcd_peer_group_tries(group); i++) {
-        if (!(ngx_etcd_peer_verdict(group->peers[i])
-              & NGX_ETCD_VERDICT_UNPROVEN))
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-ngx_etcd_peer_t *
-ngx_etcd_table_first(ngx_etcd_table_t *table)
-{
-    ngx_etcd_peer_group_t  *group;
-
-    group = (ngx_etcd_peer_group_tries(&table->near) != 0) ? &table->near
-            : (ngx_etcd_peer_group_tries(&table->primary) != 0)
-              ? &table->primary : &table->backup;
-
-    if (ngx_etcd_peer_group_tries(group) == 0) {
-        return NULL;
-    }
-
-    if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
-        return NULL;
-    }
-
-    return group->peers[0];
-}
-
-
-/* The caller holds the zone's mutex. */
-
-static ngx_int_t
-ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
-{
-    ngx_etcd_table_t *table = data;
-
-    ngx_uint_t               there;
-    ngx_etcd_peer_t         *peer;
-    ngx_etcd_member_pack_t   record;
-
-    if (n >= table->nslots && ngx_etcd_table_grow(table, n) != NGX_OK) {
+    slots = ngx_etcd_alloc_grow(table->slots,
+                                table->nslots * sizeof(ngx_etcd_peer_t *),
+                                nslots * sizeof(ngx_etcd_peer_t *),
+                                table->log);
+    if (slots == NULL) {
         return NGX_ERROR;
     }
 
-    there = ngx_etcd_table_resolved(slot, &record);
-
-    if (!there && table->slots[n] == NULL) {
-        return NGX_OK;
-    }
-
-    if (ngx_etcd_table_reserve(table) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    peer = NULL;
-
-    if (there) {
-        peer = ngx_etcd_peer_create(slot, &record, table->log);
-        if (peer == NULL) {
-            return NGX_ERROR;
-        }
-
-        peer->index = n;
-        peer->cell = ngx_etcd_connection_count_cell(table->zone, table->set, n);
-
-        if (ngx_etcd_peer_group_prepare(&table->primary, peer) != NGX_OK
-            || (table->conf->sids
-                && ngx_etcd_sid_create(peer, &record.route, table->log)
-                   != NGX_OK))
-        {
-            ngx_etcd_peer_unref(peer);
-            return NGX_ERROR;
-        }
-    }
-
-    ngx_etcd_table_replace(table, n, peer);
+    table->slots = slots;
+    table->nslots = nslots;
 
     return NGX_OK;
 }
@@ -413,85 +266,37 @@ ngx_etcd_table_reserve(ngx_etcd_table_t *table)
 }
 
 
-static ngx_int_t
-ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until)
+static ngx_etcd_peer_group_t *
+ngx_etcd_table_peer_group(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
-    ngx_uint_t  n;
-
-    for (n = 0; n < table->nslots && table->nmembers != 0; n++) {
-
-        if (table->slots[n] == NULL) {
-            continue;
-        }
-
-        if (ngx_etcd_table_reserve(table) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        ngx_etcd_table_replace(table, n, NULL);
-
-        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
+    if (ngx_etcd_table_backup(table, &peer->attr)) {
+        return &table->backup;
     }
 
-    return NGX_OK;
+    return (peer->attr.near && table->conf->spill != 0) ? &table->near
+                                                        : &table->primary;
 }
 
 
-ngx_uint_t
-ngx_etcd_table_expired(ngx_etcd_table_t *table)
+/*
+ * If the peer has a lower priority than all others, the others must be moved.
+ */
+
+static ngx_etcd_peer_group_t *
+ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
-    int64_t  staleness;
+    ngx_etcd_member_attr_t  *attr;
 
-    staleness = ngx_etcd_member_set_staleness(table->set);
+    attr = &peer->attr;
 
-    if (staleness < 0) {
-        return 1;
-    }
-
-    return staleness > (int64_t) table->conf->max_stale
-           && !(table->conf->failsafe
-                && ngx_etcd_member_set_confirmed(table->set));
-}
-
-
-ngx_uint_t
-ngx_etcd_table_failsafe(ngx_etcd_table_t *table)
-{
-    return table->conf->failsafe
-           && ngx_etcd_member_set_staleness(table->set)
-              > (int64_t) table->conf->max_stale
-           && ngx_etcd_member_set_confirmed(table->set);
-}
-
-
-void
-ngx_etcd_table_tick(ngx_etcd_table_t *table)
-{
-    ngx_uint_t  n;
-
-    if (!table->conf->leader) {
-        return;
-    }
-
-    if (ngx_etcd_table_usable(table)) {
-        ngx_etcd_wait_queue_wake(&table->wait_queue);
-        return;
-    }
-
-    if (!table->conf->close
-        || table->conf->max_stale == 0
-        || !ngx_etcd_table_expired(table))
+    if (!attr->down && !attr->drain && !attr->backup
+        && attr->priority < table->priority)
     {
-        return;
+        table->priority = attr->priority;
+        table->unranked = table->nslots;
     }
 
-    for (n = 0; n < table->nslots; n++) {
-        if (table->slots[n] != NULL) {
-            ngx_etcd_table_leave(table, table->slots[n]);
-        }
-    }
+    return ngx_etcd_table_peer_group(table, peer);
 }
 
 
@@ -508,63 +313,6 @@ ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
     } else {
         ngx_etcd_table_notify(table, &peer->users);
     }
-}
-
-
-/* Notifies users by a posted event: their handlers call the table again. */
-
-static void
-ngx_etcd_table_notify(void *data, ngx_queue_t *users)
-{
-    ngx_etcd_table_t *table = data;
-
-    ngx_queue_add(&table->left, users);
-    ngx_queue_init(users);
-
-    ngx_post_event(&table->tell, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_table_tell(ngx_event_t *ev)
-{
-    ngx_queue_t           *q;
-    ngx_etcd_table_t      *table;
-    ngx_etcd_peer_user_t  *user;
-
-    table = ev->data;
-
-    while (!ngx_queue_empty(&table->left)) {
-        q = ngx_queue_head(&table->left);
-        user = ngx_queue_data(q, ngx_etcd_peer_user_t, queue);
-
-        ngx_etcd_peer_leave(user);
-        user->close(user->data);
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n)
-{
-    ngx_uint_t         nslots;
-    ngx_etcd_peer_t  **slots;
-
-    nslots = ngx_max(table->nslots * 2, 16);
-    nslots = ngx_max(nslots, n + 1);
-
-    slots = ngx_etcd_alloc_grow(table->slots,
-                                table->nslots * sizeof(ngx_etcd_peer_t *),
-                                nslots * sizeof(ngx_etcd_peer_t *),
-                                table->log);
-    if (slots == NULL) {
-        return NGX_ERROR;
-    }
-
-    table->slots = slots;
-    table->nslots = nslots;
-
-    return NGX_OK;
 }
 
 
@@ -632,57 +380,138 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
 }
 
 
-/*
- * If the peer has a lower priority than all others, the others must be moved.
- */
+/* The caller holds the zone's mutex. */
 
-static ngx_etcd_peer_group_t *
-ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+static ngx_int_t
+ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 {
-    ngx_etcd_member_attr_t  *attr;
+    ngx_etcd_table_t *table = data;
 
-    attr = &peer->attr;
+    ngx_uint_t               there;
+    ngx_etcd_peer_t         *peer;
+    ngx_etcd_member_pack_t   record;
 
-    if (!attr->down && !attr->drain && !attr->backup
-        && attr->priority < table->priority)
-    {
-        table->priority = attr->priority;
-        table->unranked = table->nslots;
+    if (n >= table->nslots && ngx_etcd_table_grow(table, n) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    return ngx_etcd_table_peer_group(table, peer);
+    there = ngx_etcd_table_resolved(slot, &record);
+
+    if (!there && table->slots[n] == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_table_reserve(table) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    peer = NULL;
+
+    if (there) {
+        peer = ngx_etcd_peer_create(slot, &record, table->log);
+        if (peer == NULL) {
+            return NGX_ERROR;
+        }
+
+        peer->index = n;
+        peer->cell = ngx_etcd_connection_count_cell(table->zone, table->set, n);
+
+        if (ngx_etcd_peer_group_prepare(&table->primary, peer) != NGX_OK
+            || (table->conf->sids
+                && ngx_etcd_sid_create(peer, &record.route, table->log)
+                   != NGX_OK))
+        {
+            ngx_etcd_peer_unref(peer);
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_etcd_table_replace(table, n, peer);
+
+    return NGX_OK;
 }
 
 
-/*
- * The peers with the lowest priority are near or primary, all others are
- * backup.
- * Nothing is moved while the lowest priority stays the same, which is always
- * so without priorities.  Otherwise peers are moved piece by piece; searching
- * for the lowest priority takes no longer than one piece.
- */
+static ngx_int_t
+ngx_etcd_table_clear(ngx_etcd_table_t *table, uint64_t until)
+{
+    ngx_uint_t  n;
+
+    for (n = 0; n < table->nslots && table->nmembers != 0; n++) {
+
+        if (table->slots[n] == NULL) {
+            continue;
+        }
+
+        if (ngx_etcd_table_reserve(table) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_table_replace(table, n, NULL);
+
+        if (until != 0 && ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+    }
+
+    return NGX_OK;
+}
+
 
 static ngx_int_t
-ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
+ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until)
 {
     ngx_int_t  rc;
 
-    for ( ;; ) {
-        rc = ngx_etcd_table_reorder(table, until);
+    if (ngx_etcd_table_orphaned(table)) {
+        rc = NGX_DECLINED;
 
-        if (rc != NGX_OK
-            || ngx_etcd_peer_group_tries(&table->near) != 0
-            || ngx_etcd_peer_group_tries(&table->primary) != 0
-            || table->priority == NGX_ETCD_MEMBER_MAX_PRIORITY)
-        {
-            return rc;
-        }
+    } else if (ngx_etcd_table_stale(table)) {
+        rc = ngx_etcd_member_set_read(table->zone, table->set, table->set_id,
+                                      &table->reader, until,
+                                      ngx_etcd_table_refresh,
+                                      table);
 
-        /* each pass raises the priority, up to the maximum */
-
-        table->priority = ngx_etcd_table_lowest(table);
-        table->unranked = table->nslots;
+    } else {
+        rc = NGX_OK;
     }
+
+    /*
+     * A newer configuration has removed the set: members stay as they were
+     * last known, a leader is no longer known.
+     */
+
+    if (rc == NGX_DECLINED) {
+        rc = table->conf->leader ? ngx_etcd_table_clear(table, until) : NGX_OK;
+    }
+
+    return rc;
+}
+
+
+/* Moves a peer to its peer group. */
+
+static ngx_int_t
+ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_peer_group_t  *group;
+
+    group = ngx_etcd_table_peer_group(table, peer);
+
+    if (group == peer->group) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_table_reserve(table) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_peer_group_remove(peer->group, peer);
+    ngx_etcd_peer_group_add(group, peer);
+
+    (void) ngx_etcd_health_check(group, peer, ngx_etcd_table_counts(table));
+
+    return NGX_OK;
 }
 
 
@@ -734,41 +563,182 @@ ngx_etcd_table_lowest(ngx_etcd_table_t *table)
 }
 
 
-/* Moves a peer to its peer group. */
+/*
+ * The peers with the lowest priority are near or primary, all others are
+ * backup.
+ * Nothing is moved while the lowest priority stays the same, which is always
+ * so without priorities.  Otherwise peers are moved piece by piece; searching
+ * for the lowest priority takes no longer than one piece.
+ */
 
 static ngx_int_t
-ngx_etcd_table_move(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
 {
-    ngx_etcd_peer_group_t  *group;
+    ngx_int_t  rc;
 
-    group = ngx_etcd_table_peer_group(table, peer);
+    for ( ;; ) {
+        rc = ngx_etcd_table_reorder(table, until);
 
-    if (group == peer->group) {
-        return NGX_OK;
+        if (rc != NGX_OK
+            || ngx_etcd_peer_group_tries(&table->near) != 0
+            || ngx_etcd_peer_group_tries(&table->primary) != 0
+            || table->priority == NGX_ETCD_MEMBER_MAX_PRIORITY)
+        {
+            return rc;
+        }
+
+        /* each pass raises the priority, up to the maximum */
+
+        table->priority = ngx_etcd_table_lowest(table);
+        table->unranked = table->nslots;
     }
-
-    if (ngx_etcd_table_reserve(table) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_peer_group_remove(peer->group, peer);
-    ngx_etcd_peer_group_add(group, peer);
-
-    (void) ngx_etcd_health_check(group, peer, ngx_etcd_table_counts(table));
-
-    return NGX_OK;
 }
 
 
-static ngx_etcd_peer_group_t *
-ngx_etcd_table_peer_group(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+ngx_int_t
+ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
 {
-    if (ngx_etcd_table_backup(table, &peer->attr)) {
-        return &table->backup;
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_table_read(table, until);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_table_rank(table, until);
     }
 
-    return (peer->attr.near && table->conf->spill != 0) ? &table->near
-                                                        : &table->primary;
+    if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
+        ngx_etcd_table_wake(table);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_vnodes_run(&table->near.vnodes, until);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_vnodes_run(&table->primary.vnodes, until);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_vnodes_run(&table->backup.vnodes, until);
+    }
+
+    /* requests do not continue an incomplete update */
+
+    table->unfinished = (rc != NGX_OK);
+
+    return (rc == NGX_ERROR) ? NGX_BUSY : rc;
+}
+
+
+/* A member that no check has found to work yet does not count. */
+
+static ngx_uint_t
+ngx_etcd_table_proven(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < ngx_etcd_peer_group_tries(group); i++) {
+        if (!(ngx_etcd_peer_verdict(group->peers[i])
+              & NGX_ETCD_VERDICT_UNPROVEN))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+ngx_uint_t
+ngx_etcd_table_usable(ngx_etcd_table_t *table)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = ngx_etcd_table_first(table);
+
+    return peer != NULL
+           && (!table->conf->sole || !ngx_etcd_peer_failed(peer))
+           && (!table->set->mandatory
+               || ngx_etcd_table_proven(table, &table->near)
+               || ngx_etcd_table_proven(table, &table->primary)
+               || ngx_etcd_table_proven(table, &table->backup));
+}
+
+
+ngx_etcd_peer_t *
+ngx_etcd_table_first(ngx_etcd_table_t *table)
+{
+    ngx_etcd_peer_group_t  *group;
+
+    group = (ngx_etcd_peer_group_tries(&table->near) != 0) ? &table->near
+            : (ngx_etcd_peer_group_tries(&table->primary) != 0)
+              ? &table->primary : &table->backup;
+
+    if (ngx_etcd_peer_group_tries(group) == 0) {
+        return NULL;
+    }
+
+    if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
+        return NULL;
+    }
+
+    return group->peers[0];
+}
+
+
+ngx_uint_t
+ngx_etcd_table_expired(ngx_etcd_table_t *table)
+{
+    int64_t  staleness;
+
+    staleness = ngx_etcd_member_set_staleness(table->set);
+
+    if (staleness < 0) {
+        return 1;
+    }
+
+    return staleness > (int64_t) table->conf->max_stale
+           && !(table->conf->failsafe
+                && ngx_etcd_member_set_confirmed(table->set));
+}
+
+
+ngx_uint_t
+ngx_etcd_table_failsafe(ngx_etcd_table_t *table)
+{
+    return table->conf->failsafe
+           && ngx_etcd_member_set_staleness(table->set)
+              > (int64_t) table->conf->max_stale
+           && ngx_etcd_member_set_confirmed(table->set);
+}
+
+
+void
+ngx_etcd_table_tick(ngx_etcd_table_t *table)
+{
+    ngx_uint_t  n;
+
+    if (!table->conf->leader) {
+        return;
+    }
+
+    if (ngx_etcd_table_usable(table)) {
+        ngx_etcd_wait_queue_wake(&table->wait_queue);
+        return;
+    }
+
+    if (!table->conf->close
+        || table->conf->max_stale == 0
+        || !ngx_etcd_table_expired(table))
+    {
+        return;
+    }
+
+    for (n = 0; n < table->nslots; n++) {
+        if (table->slots[n] != NULL) {
+            ngx_etcd_table_leave(table, table->slots[n]);
+        }
+    }
 }
 
 

@@ -35,21 +35,6 @@ struct ngx_etcd_share_s {
 };
 
 
-static ngx_etcd_share_t *ngx_etcd_vnodes_again(ngx_etcd_vnodes_t *vnodes,
-    ngx_etcd_peer_t *peer, uint32_t base);
-static uint32_t ngx_etcd_vnodes_base(ngx_str_t *name);
-static void ngx_etcd_vnodes_rescale(ngx_etcd_vnodes_t *vnodes);
-static ngx_uint_t ngx_etcd_vnodes_wanted(ngx_etcd_vnodes_t *vnodes,
-    ngx_etcd_share_t *share);
-static void ngx_etcd_vnodes_begin(ngx_etcd_vnodes_t *vnodes,
-    ngx_etcd_share_t *share);
-static void ngx_etcd_vnodes_halt(ngx_etcd_share_t *share);
-static void ngx_etcd_vnodes_end(ngx_etcd_vnodes_t *vnodes,
-    ngx_etcd_share_t *share);
-static ngx_int_t ngx_etcd_vnodes_step(ngx_etcd_vnodes_t *vnodes,
-    ngx_etcd_share_t *share);
-
-
 void
 ngx_etcd_vnodes_init(ngx_etcd_vnodes_t *vnodes, ngx_etcd_ring_t *ring)
 {
@@ -92,81 +77,6 @@ ngx_etcd_vnodes_reserve(ngx_etcd_vnodes_t *vnodes)
 }
 
 
-void
-ngx_etcd_vnodes_add(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer)
-{
-    uint32_t           base;
-    ngx_etcd_share_t  *share;
-
-    base = ngx_etcd_vnodes_base(&peer->name);
-    share = ngx_etcd_vnodes_again(vnodes, peer, base);
-
-    if (share == NULL) {
-        share = vnodes->spare;
-        vnodes->spare = NULL;
-
-        ngx_memzero(share, sizeof(ngx_etcd_share_t));
-
-        share->index = peer->index;
-        share->base = base;
-
-        ngx_queue_insert_tail(&vnodes->pending, &share->queue);
-    }
-
-    share->weight = (uint32_t) peer->attr.weight;
-    vnodes->weight += share->weight;
-    peer->share = share;
-}
-
-
-/*
- * Reuses the share of a member that is removed and added again: points that
- * stay are not moved.
- */
-
-static ngx_etcd_share_t *
-ngx_etcd_vnodes_again(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer,
-    uint32_t base)
-{
-    ngx_etcd_share_t  *share;
-
-    if (ngx_queue_empty(&vnodes->pending)) {
-        return NULL;
-    }
-
-    share = ngx_queue_data(ngx_queue_last(&vnodes->pending), ngx_etcd_share_t,
-                           queue);
-
-    if (!share->gone || share->index != peer->index || share->base != base) {
-        return NULL;
-    }
-
-    share->gone = 0;
-    vnodes->ngone--;
-
-    return share;
-}
-
-
-void
-ngx_etcd_vnodes_remove(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_share_t  *share;
-
-    share = peer->share;
-    peer->share = NULL;
-
-    ngx_etcd_vnodes_halt(share);
-
-    share->gone = 1;
-    vnodes->ngone++;
-    vnodes->weight -= share->weight;
-
-    ngx_queue_remove(&share->queue);
-    ngx_queue_insert_tail(&vnodes->pending, &share->queue);
-}
-
-
 /* crc32(HOST \0 PORT ...), as in nginx. */
 
 static uint32_t
@@ -204,6 +114,230 @@ ngx_etcd_vnodes_base(ngx_str_t *name)
     ngx_crc32_update(&hash, port, last - port);
 
     return hash;
+}
+
+
+/*
+ * Reuses the share of a member that is removed and added again: points that
+ * stay are not moved.
+ */
+
+static ngx_etcd_share_t *
+ngx_etcd_vnodes_again(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer,
+    uint32_t base)
+{
+    ngx_etcd_share_t  *share;
+
+    if (ngx_queue_empty(&vnodes->pending)) {
+        return NULL;
+    }
+
+    share = ngx_queue_data(ngx_queue_last(&vnodes->pending), ngx_etcd_share_t,
+                           queue);
+
+    if (!share->gone || share->index != peer->index || share->base != base) {
+        return NULL;
+    }
+
+    share->gone = 0;
+    vnodes->ngone--;
+
+    return share;
+}
+
+
+void
+ngx_etcd_vnodes_add(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer)
+{
+    uint32_t           base;
+    ngx_etcd_share_t  *share;
+
+    base = ngx_etcd_vnodes_base(&peer->name);
+    share = ngx_etcd_vnodes_again(vnodes, peer, base);
+
+    if (share == NULL) {
+        share = vnodes->spare;
+        vnodes->spare = NULL;
+
+        ngx_memzero(share, sizeof(ngx_etcd_share_t));
+
+        share->index = peer->index;
+        share->base = base;
+
+        ngx_queue_insert_tail(&vnodes->pending, &share->queue);
+    }
+
+    share->weight = (uint32_t) peer->attr.weight;
+    vnodes->weight += share->weight;
+    peer->share = share;
+}
+
+
+/*
+ * Stops an addition.  A removal continues to its end: a partly removed share
+ * is not a prefix of points.
+ */
+
+static void
+ngx_etcd_vnodes_halt(ngx_etcd_share_t *share)
+{
+    if (share->moving && share->add) {
+        share->have = ngx_max(share->from, share->n);
+        share->moving = 0;
+    }
+}
+
+
+void
+ngx_etcd_vnodes_remove(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_share_t  *share;
+
+    share = peer->share;
+    peer->share = NULL;
+
+    ngx_etcd_vnodes_halt(share);
+
+    share->gone = 1;
+    vnodes->ngone++;
+    vnodes->weight -= share->weight;
+
+    ngx_queue_remove(&share->queue);
+    ngx_queue_insert_tail(&vnodes->pending, &share->queue);
+}
+
+
+static void
+ngx_etcd_vnodes_rescale(ngx_etcd_vnodes_t *vnodes)
+{
+    ngx_uint_t         scale;
+    ngx_etcd_share_t  *share;
+
+    scale = 0;
+
+    while (ngx_etcd_vnodes_points(vnodes->weight, scale)
+           > NGX_ETCD_VNODES_MAX)
+    {
+        scale++;
+    }
+
+    vnodes->scaled = vnodes->weight;
+
+    if (scale == vnodes->scale) {
+        return;
+    }
+
+    /* only the first pending share may have a partial addition */
+
+    if (!ngx_queue_empty(&vnodes->pending)) {
+        share = ngx_queue_data(ngx_queue_head(&vnodes->pending),
+                               ngx_etcd_share_t, queue);
+        ngx_etcd_vnodes_halt(share);
+    }
+
+    /* a lower factor deletes points before others are added */
+
+    if (scale > vnodes->scale) {
+        ngx_queue_add(&vnodes->settled, &vnodes->pending);
+        ngx_queue_init(&vnodes->pending);
+    }
+
+    ngx_queue_add(&vnodes->pending, &vnodes->settled);
+    ngx_queue_init(&vnodes->settled);
+
+    vnodes->scale = scale;
+}
+
+
+static ngx_uint_t
+ngx_etcd_vnodes_wanted(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
+{
+    return share->gone ? 0 : ngx_etcd_vnodes_points(share->weight,
+                                                    vnodes->scale);
+}
+
+
+static void
+ngx_etcd_vnodes_begin(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
+{
+    ngx_uint_t  wanted;
+
+    wanted = ngx_etcd_vnodes_wanted(vnodes, share);
+
+    share->add = (wanted > share->have);
+    share->from = ngx_min(wanted, share->have);
+    share->to = ngx_max(wanted, share->have);
+    share->n = (wanted != share->have) ? 0 : share->to;
+    share->prev = 0;
+    share->moving = 1;
+}
+
+
+/*
+ * The hash of a point depends on the hash of the previous one (ketama): all
+ * hashes must be computed.
+ */
+
+static ngx_int_t
+ngx_etcd_vnodes_step(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
+{
+    u_char      bytes[4];
+    uint32_t    hash;
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_VNODES_PIECE && share->n < share->to; share->n++) {
+
+        bytes[0] = (u_char) share->prev;
+        bytes[1] = (u_char) (share->prev >> 8);
+        bytes[2] = (u_char) (share->prev >> 16);
+        bytes[3] = (u_char) (share->prev >> 24);
+
+        hash = share->base;
+        ngx_crc32_update(&hash, bytes, 4);
+        ngx_crc32_final(hash);
+
+        if (share->n < share->from) {
+            i += (share->n % NGX_ETCD_VNODES_PIECE == 0) ? 1 : 0;
+
+        } else if (!share->add) {
+            ngx_etcd_ring_delete(vnodes->ring, hash, share->index);
+            i++;
+
+        } else if (ngx_etcd_ring_insert(vnodes->ring, hash, share->index)
+                   == NGX_OK)
+        {
+            i++;
+
+        } else {
+            return NGX_ERROR;
+        }
+
+        share->prev = hash;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_vnodes_end(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
+{
+    share->have = share->add ? share->to : share->from;
+    share->moving = 0;
+
+    if (share->have != ngx_etcd_vnodes_wanted(vnodes, share)) {
+        return;
+    }
+
+    ngx_queue_remove(&share->queue);
+
+    if (!share->gone) {
+        ngx_queue_insert_tail(&vnodes->settled, &share->queue);
+        return;
+    }
+
+    vnodes->ngone--;
+    ngx_free(share);
 }
 
 
@@ -251,48 +385,6 @@ ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until)
 }
 
 
-static void
-ngx_etcd_vnodes_rescale(ngx_etcd_vnodes_t *vnodes)
-{
-    ngx_uint_t         scale;
-    ngx_etcd_share_t  *share;
-
-    scale = 0;
-
-    while (ngx_etcd_vnodes_points(vnodes->weight, scale)
-           > NGX_ETCD_VNODES_MAX)
-    {
-        scale++;
-    }
-
-    vnodes->scaled = vnodes->weight;
-
-    if (scale == vnodes->scale) {
-        return;
-    }
-
-    /* only the first pending share may have a partial addition */
-
-    if (!ngx_queue_empty(&vnodes->pending)) {
-        share = ngx_queue_data(ngx_queue_head(&vnodes->pending),
-                               ngx_etcd_share_t, queue);
-        ngx_etcd_vnodes_halt(share);
-    }
-
-    /* a lower factor deletes points before others are added */
-
-    if (scale > vnodes->scale) {
-        ngx_queue_add(&vnodes->settled, &vnodes->pending);
-        ngx_queue_init(&vnodes->pending);
-    }
-
-    ngx_queue_add(&vnodes->pending, &vnodes->settled);
-    ngx_queue_init(&vnodes->settled);
-
-    vnodes->scale = scale;
-}
-
-
 /* The factors are 1, 15/16, 14/16, ... 8/16, 15/32, and so on. */
 
 ngx_uint_t
@@ -307,111 +399,4 @@ ngx_etcd_vnodes_points(uint64_t weight, ngx_uint_t scale)
     }
 
     return ngx_max((ngx_uint_t) n, 1);
-}
-
-
-static ngx_uint_t
-ngx_etcd_vnodes_wanted(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
-{
-    return share->gone ? 0 : ngx_etcd_vnodes_points(share->weight,
-                                                    vnodes->scale);
-}
-
-
-static void
-ngx_etcd_vnodes_begin(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
-{
-    ngx_uint_t  wanted;
-
-    wanted = ngx_etcd_vnodes_wanted(vnodes, share);
-
-    share->add = (wanted > share->have);
-    share->from = ngx_min(wanted, share->have);
-    share->to = ngx_max(wanted, share->have);
-    share->n = (wanted != share->have) ? 0 : share->to;
-    share->prev = 0;
-    share->moving = 1;
-}
-
-
-/*
- * Stops an addition.  A removal continues to its end: a partly removed share
- * is not a prefix of points.
- */
-
-static void
-ngx_etcd_vnodes_halt(ngx_etcd_share_t *share)
-{
-    if (share->moving && share->add) {
-        share->have = ngx_max(share->from, share->n);
-        share->moving = 0;
-    }
-}
-
-
-static void
-ngx_etcd_vnodes_end(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
-{
-    share->have = share->add ? share->to : share->from;
-    share->moving = 0;
-
-    if (share->have != ngx_etcd_vnodes_wanted(vnodes, share)) {
-        return;
-    }
-
-    ngx_queue_remove(&share->queue);
-
-    if (!share->gone) {
-        ngx_queue_insert_tail(&vnodes->settled, &share->queue);
-        return;
-    }
-
-    vnodes->ngone--;
-    ngx_free(share);
-}
-
-
-/*
- * The hash of a point depends on the hash of the previous one (ketama): all
- * hashes must be computed.
- */
-
-static ngx_int_t
-ngx_etcd_vnodes_step(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
-{
-    u_char      bytes[4];
-    uint32_t    hash;
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_VNODES_PIECE && share->n < share->to; share->n++) {
-
-        bytes[0] = (u_char) share->prev;
-        bytes[1] = (u_char) (share->prev >> 8);
-        bytes[2] = (u_char) (share->prev >> 16);
-        bytes[3] = (u_char) (share->prev >> 24);
-
-        hash = share->base;
-        ngx_crc32_update(&hash, bytes, 4);
-        ngx_crc32_final(hash);
-
-        if (share->n < share->from) {
-            i += (share->n % NGX_ETCD_VNODES_PIECE == 0) ? 1 : 0;
-
-        } else if (!share->add) {
-            ngx_etcd_ring_delete(vnodes->ring, hash, share->index);
-            i++;
-
-        } else if (ngx_etcd_ring_insert(vnodes->ring, hash, share->index)
-                   == NGX_OK)
-        {
-            i++;
-
-        } else {
-            return NGX_ERROR;
-        }
-
-        share->prev = hash;
-    }
-
-    return NGX_OK;
 }

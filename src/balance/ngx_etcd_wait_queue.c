@@ -11,12 +11,40 @@
 #include <ngx_etcd_wait_queue.h>
 
 
-static void ngx_etcd_wait_queue_insert(ngx_etcd_wait_queue_t *wait_queue,
-    ngx_etcd_wait_queue_entry_t *entry);
-static void ngx_etcd_wait_queue_count(ngx_etcd_wait_queue_t *wait_queue,
-    ngx_int_t n);
-static void ngx_etcd_wait_queue_timer(ngx_event_t *ev);
-static void ngx_etcd_wait_queue_run(ngx_event_t *ev);
+static void
+ngx_etcd_wait_queue_run(ngx_event_t *ev)
+{
+    ngx_uint_t                    i, n;
+    ngx_etcd_wait_queue_t        *wait_queue;
+    ngx_etcd_wait_queue_entry_t  *entry;
+
+    wait_queue = ev->data;
+    n = ngx_min(wait_queue->n, NGX_ETCD_WAIT_QUEUE_BATCH);
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, ev->log, 0,
+                   "etcd: %ui of %ui that are held go on", n, wait_queue->n);
+
+    for (i = 0; i < n; i++) {
+
+        /* a handler may end other waits, and peers may be gone again */
+
+        if (ngx_queue_empty(&wait_queue->entries)
+            || !wait_queue->usable(wait_queue->data))
+        {
+            return;
+        }
+
+        entry = ngx_etcd_wait_queue_first(wait_queue);
+
+        ngx_etcd_wait_queue_cancel(entry);
+
+        entry->handler(entry);
+    }
+
+    if (wait_queue->n != 0) {
+        ngx_post_event(&wait_queue->wake, &ngx_posted_next_events);
+    }
+}
 
 
 void
@@ -35,32 +63,16 @@ ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
 }
 
 
-ngx_int_t
-ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
-    ngx_etcd_wait_queue_t *wait_queue, ngx_msec_t timeout, ngx_uint_t limit,
-    ngx_log_t *log)
+static void
+ngx_etcd_wait_queue_timer(ngx_event_t *ev)
 {
+    ngx_etcd_wait_queue_entry_t  *entry;
+
+    entry = ev->data;
+
     ngx_etcd_wait_queue_cancel(entry);
 
-    if (wait_queue->n >= limit) {
-        return NGX_BUSY;
-    }
-
-    entry->wait_queue = wait_queue;
-    entry->since = ngx_current_msec;
-
-    ngx_etcd_event_init(&entry->timer, ngx_etcd_wait_queue_timer, entry, log);
-
-    /*
-     * not cancelable: a worker that shuts down still serves waiting requests
-     */
-
-    ngx_add_timer(&entry->timer, timeout);
-
-    ngx_etcd_wait_queue_insert(wait_queue, entry);
-    ngx_etcd_wait_queue_count(wait_queue, 1);
-
-    return NGX_OK;
+    entry->handler(entry);
 }
 
 
@@ -93,6 +105,46 @@ ngx_etcd_wait_queue_insert(ngx_etcd_wait_queue_t *wait_queue,
     }
 
     ngx_queue_insert_tail(q, &entry->queue);
+}
+
+
+static void
+ngx_etcd_wait_queue_count(ngx_etcd_wait_queue_t *wait_queue, ngx_int_t n)
+{
+    wait_queue->n += n;
+
+    if (wait_queue->changed != NULL) {
+        wait_queue->changed(wait_queue->data, wait_queue->n);
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
+    ngx_etcd_wait_queue_t *wait_queue, ngx_msec_t timeout, ngx_uint_t limit,
+    ngx_log_t *log)
+{
+    ngx_etcd_wait_queue_cancel(entry);
+
+    if (wait_queue->n >= limit) {
+        return NGX_BUSY;
+    }
+
+    entry->wait_queue = wait_queue;
+    entry->since = ngx_current_msec;
+
+    ngx_etcd_event_init(&entry->timer, ngx_etcd_wait_queue_timer, entry, log);
+
+    /*
+     * not cancelable: a worker that shuts down still serves waiting requests
+     */
+
+    ngx_add_timer(&entry->timer, timeout);
+
+    ngx_etcd_wait_queue_insert(wait_queue, entry);
+    ngx_etcd_wait_queue_count(wait_queue, 1);
+
+    return NGX_OK;
 }
 
 
@@ -144,30 +196,6 @@ ngx_etcd_wait_queue_move(ngx_etcd_wait_queue_entry_t *entry,
 }
 
 
-static void
-ngx_etcd_wait_queue_count(ngx_etcd_wait_queue_t *wait_queue, ngx_int_t n)
-{
-    wait_queue->n += n;
-
-    if (wait_queue->changed != NULL) {
-        wait_queue->changed(wait_queue->data, wait_queue->n);
-    }
-}
-
-
-static void
-ngx_etcd_wait_queue_timer(ngx_event_t *ev)
-{
-    ngx_etcd_wait_queue_entry_t  *entry;
-
-    entry = ev->data;
-
-    ngx_etcd_wait_queue_cancel(entry);
-
-    entry->handler(entry);
-}
-
-
 void
 ngx_etcd_wait_queue_wake(ngx_etcd_wait_queue_t *wait_queue)
 {
@@ -176,40 +204,4 @@ ngx_etcd_wait_queue_wake(ngx_etcd_wait_queue_t *wait_queue)
     }
 
     ngx_post_event(&wait_queue->wake, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_wait_queue_run(ngx_event_t *ev)
-{
-    ngx_uint_t                    i, n;
-    ngx_etcd_wait_queue_t        *wait_queue;
-    ngx_etcd_wait_queue_entry_t  *entry;
-
-    wait_queue = ev->data;
-    n = ngx_min(wait_queue->n, NGX_ETCD_WAIT_QUEUE_BATCH);
-
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, ev->log, 0,
-                   "etcd: %ui of %ui that are held go on", n, wait_queue->n);
-
-    for (i = 0; i < n; i++) {
-
-        /* a handler may end other waits, and peers may be gone again */
-
-        if (ngx_queue_empty(&wait_queue->entries)
-            || !wait_queue->usable(wait_queue->data))
-        {
-            return;
-        }
-
-        entry = ngx_etcd_wait_queue_first(wait_queue);
-
-        ngx_etcd_wait_queue_cancel(entry);
-
-        entry->handler(entry);
-    }
-
-    if (wait_queue->n != 0) {
-        ngx_post_event(&wait_queue->wake, &ngx_posted_next_events);
-    }
 }

@@ -9,9 +9,32 @@
 #include <ngx_etcd_weighted_tree.h>
 
 
-static ngx_int_t ngx_etcd_weighted_tree_compare(ngx_etcd_node_t *one,
-    ngx_etcd_node_t *two);
-static void ngx_etcd_weighted_tree_update(ngx_etcd_node_t *node);
+static ngx_int_t
+ngx_etcd_weighted_tree_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    ngx_int_t         rc;
+    ngx_etcd_peer_t  *a, *b;
+
+    a = ngx_etcd_weighted_tree(one)->peer;
+    b = ngx_etcd_weighted_tree(two)->peer;
+
+    rc = ngx_etcd_weighted_tree_names(a, b);
+
+    return (rc != 0) ? rc : (ngx_int_t) a->uid - (ngx_int_t) b->uid;
+}
+
+
+static void
+ngx_etcd_weighted_tree_update(ngx_etcd_node_t *node)
+{
+    ngx_etcd_weighted_tree_t  *weighted;
+
+    weighted = ngx_etcd_weighted_tree(node);
+
+    weighted->sum = weighted->peer->attr.weight
+                    + ngx_etcd_weighted_tree_sum(node->left)
+                    + ngx_etcd_weighted_tree_sum(node->right);
+}
 
 
 void
@@ -78,32 +101,4 @@ ngx_etcd_weighted_tree_names(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
 
     return (rc != 0) ? rc : (ngx_int_t) one->name.len
                             - (ngx_int_t) two->name.len;
-}
-
-
-static ngx_int_t
-ngx_etcd_weighted_tree_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
-{
-    ngx_int_t         rc;
-    ngx_etcd_peer_t  *a, *b;
-
-    a = ngx_etcd_weighted_tree(one)->peer;
-    b = ngx_etcd_weighted_tree(two)->peer;
-
-    rc = ngx_etcd_weighted_tree_names(a, b);
-
-    return (rc != 0) ? rc : (ngx_int_t) a->uid - (ngx_int_t) b->uid;
-}
-
-
-static void
-ngx_etcd_weighted_tree_update(ngx_etcd_node_t *node)
-{
-    ngx_etcd_weighted_tree_t  *weighted;
-
-    weighted = ngx_etcd_weighted_tree(node);
-
-    weighted->sum = weighted->peer->attr.weight
-                    + ngx_etcd_weighted_tree_sum(node->left)
-                    + ngx_etcd_weighted_tree_sum(node->right);
 }

@@ -17,12 +17,6 @@
 #define ngx_etcd_hash_table_at(table, n)    ((n) & ((table)->nplaces - 1))
 
 
-static ngx_inline uint32_t ngx_etcd_hash_table_hash(ngx_str_t *str);
-static ngx_int_t ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table);
-static void ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *table,
-    ngx_str_t *str, uint32_t hash);
-
-
 void
 ngx_etcd_hash_table_init(ngx_etcd_hash_table_t *table, ngx_log_t *log)
 {
@@ -38,6 +32,19 @@ ngx_etcd_hash_table_done(ngx_etcd_hash_table_t *table)
     ngx_free(table->objects);
 
     ngx_etcd_hash_table_init(table, table->log);
+}
+
+
+/* 0 is the hash of a free place. */
+
+static ngx_inline uint32_t
+ngx_etcd_hash_table_hash(ngx_str_t *str)
+{
+    uint32_t  hash;
+
+    hash = (uint32_t) ngx_etcd_siphash(str);
+
+    return hash ? hash : 1;
 }
 
 
@@ -73,16 +80,55 @@ ngx_etcd_hash_table_find(ngx_etcd_hash_table_t *table, ngx_str_t *str)
 }
 
 
-/* 0 is the hash of a free place. */
-
-static ngx_inline uint32_t
-ngx_etcd_hash_table_hash(ngx_str_t *str)
+static void
+ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *table, ngx_str_t *str,
+    uint32_t hash)
 {
-    uint32_t  hash;
+    ngx_uint_t  i;
 
-    hash = (uint32_t) ngx_etcd_siphash(str);
+    i = ngx_etcd_hash_table_at(table, hash);
 
-    return hash ? hash : 1;
+    while (table->hashes[i] != 0) {
+        i = ngx_etcd_hash_table_at(table, i + 1);
+    }
+
+    table->objects[i] = str;
+    table->hashes[i] = hash;
+}
+
+
+static ngx_int_t
+ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table)
+{
+    ngx_uint_t              i, n;
+    ngx_etcd_hash_table_t   old;
+
+    if (ngx_etcd_siphash_init(table->log) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    old = *table;
+    n = ngx_max(old.nplaces * 2, 16);
+
+    table->objects = ngx_calloc(n * (sizeof(ngx_str_t *) + sizeof(uint32_t)),
+                                table->log);
+    if (table->objects == NULL) {
+        *table = old;
+        return NGX_ERROR;
+    }
+
+    table->hashes = (uint32_t *) &table->objects[n];
+    table->nplaces = n;
+
+    for (i = 0; i < old.nplaces; i++) {
+        if (old.hashes[i] != 0) {
+            ngx_etcd_hash_table_put(table, old.objects[i], old.hashes[i]);
+        }
+    }
+
+    ngx_free(old.objects);
+
+    return NGX_OK;
 }
 
 
@@ -173,56 +219,4 @@ ngx_etcd_hash_table_remove(ngx_etcd_hash_table_t *table, ngx_str_t *str)
     table->objects[i] = NULL;
     table->hashes[i] = 0;
     table->n--;
-}
-
-
-static ngx_int_t
-ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table)
-{
-    ngx_uint_t              i, n;
-    ngx_etcd_hash_table_t   old;
-
-    if (ngx_etcd_siphash_init(table->log) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    old = *table;
-    n = ngx_max(old.nplaces * 2, 16);
-
-    table->objects = ngx_calloc(n * (sizeof(ngx_str_t *) + sizeof(uint32_t)),
-                                table->log);
-    if (table->objects == NULL) {
-        *table = old;
-        return NGX_ERROR;
-    }
-
-    table->hashes = (uint32_t *) &table->objects[n];
-    table->nplaces = n;
-
-    for (i = 0; i < old.nplaces; i++) {
-        if (old.hashes[i] != 0) {
-            ngx_etcd_hash_table_put(table, old.objects[i], old.hashes[i]);
-        }
-    }
-
-    ngx_free(old.objects);
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_hash_table_put(ngx_etcd_hash_table_t *table, ngx_str_t *str,
-    uint32_t hash)
-{
-    ngx_uint_t  i;
-
-    i = ngx_etcd_hash_table_at(table, hash);
-
-    while (table->hashes[i] != 0) {
-        i = ngx_etcd_hash_table_at(table, i + 1);
-    }
-
-    table->objects[i] = str;
-    table->hashes[i] = hash;
 }

@@ -15,67 +15,32 @@
 #define NGX_ETCD_HTTP_ANSWER_DIGITS  8
 
 
-static ngx_int_t ngx_etcd_http_answer_line(ngx_etcd_http_answer_t *answer,
-    u_char *buf, size_t n, ngx_str_t *line);
-static ngx_int_t ngx_etcd_http_answer_status(ngx_etcd_http_answer_t *answer,
-    ngx_str_t *line);
-static ngx_int_t ngx_etcd_http_answer_field(ngx_etcd_http_answer_t *answer,
-    ngx_str_t *line);
-static ngx_int_t ngx_etcd_http_answer_length(ngx_etcd_http_answer_t *answer,
-    ngx_str_t *value);
-static void ngx_etcd_http_answer_coding(ngx_etcd_http_answer_t *answer,
-    ngx_str_t *value);
-static void ngx_etcd_http_answer_begin(ngx_etcd_http_answer_t *answer);
-static ngx_int_t ngx_etcd_http_answer_size(ngx_etcd_http_answer_t *answer,
-    ngx_str_t *line);
-static ngx_int_t ngx_etcd_http_answer_take(ngx_etcd_http_answer_t *answer,
-    ngx_str_t *line);
-static void ngx_etcd_http_answer_data(ngx_etcd_http_answer_t *answer,
-    u_char *buf, size_t n);
+/* Adds what is there of the body, or of a chunk, to the body. */
 
-
-ngx_int_t
-ngx_etcd_http_answer(ngx_etcd_http_answer_t *answer, u_char *buf, size_t n)
+static void
+ngx_etcd_http_answer_data(ngx_etcd_http_answer_t *answer, u_char *buf,
+    size_t n)
 {
-    ngx_str_t  line;
+    size_t  len;
 
-    for ( ;; ) {
+    len = n - answer->pos;
 
-        switch (answer->state) {
+    if (answer->state != NGX_ETCD_HTTP_ANSWER_CLOSE) {
+        len = ngx_min(len, answer->rest);
+        answer->rest -= len;
 
-        case NGX_ETCD_HTTP_ANSWER_DONE:
-            return NGX_OK;
-
-        case NGX_ETCD_HTTP_ANSWER_LENGTH:
-        case NGX_ETCD_HTTP_ANSWER_CLOSE:
-        case NGX_ETCD_HTTP_ANSWER_CHUNK:
-
-            if (answer->pos == n) {
-                return NGX_AGAIN;
-            }
-
-            ngx_etcd_http_answer_data(answer, buf, n);
-            break;
-
-        default:
-
-            if (ngx_etcd_http_answer_line(answer, buf, n, &line) != NGX_OK) {
-                return NGX_AGAIN;
-            }
-
-            if (ngx_etcd_http_answer_take(answer, &line) != NGX_OK) {
-                return NGX_ERROR;
-            }
+        if (answer->rest == 0) {
+            answer->state = (answer->state == NGX_ETCD_HTTP_ANSWER_CHUNK)
+                            ? NGX_ETCD_HTTP_ANSWER_END
+                            : NGX_ETCD_HTTP_ANSWER_DONE;
         }
     }
-}
 
+    ngx_memmove(buf + answer->body + answer->len, buf + answer->pos, len);
 
-ngx_uint_t
-ngx_etcd_http_answer_closed(ngx_etcd_http_answer_t *answer)
-{
-    return answer->state == NGX_ETCD_HTTP_ANSWER_CLOSE
-           || answer->state == NGX_ETCD_HTTP_ANSWER_DONE;
+    answer->len += len;
+    answer->pos += len;
+    answer->seen = answer->pos;
 }
 
 
@@ -108,41 +73,6 @@ ngx_etcd_http_answer_line(ngx_etcd_http_answer_t *answer, u_char *buf,
 }
 
 
-static ngx_int_t
-ngx_etcd_http_answer_take(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
-{
-    switch (answer->state) {
-
-    case NGX_ETCD_HTTP_ANSWER_STATUS:
-        return ngx_etcd_http_answer_status(answer, line);
-
-    case NGX_ETCD_HTTP_ANSWER_HEADER:
-
-        if (line->len != 0) {
-            return ngx_etcd_http_answer_field(answer, line);
-        }
-
-        ngx_etcd_http_answer_begin(answer);
-        return NGX_OK;
-
-    case NGX_ETCD_HTTP_ANSWER_SIZE:
-        return ngx_etcd_http_answer_size(answer, line);
-
-    case NGX_ETCD_HTTP_ANSWER_END:
-        answer->state = NGX_ETCD_HTTP_ANSWER_SIZE;
-        return (line->len == 0) ? NGX_OK : NGX_ERROR;
-
-    default: /* NGX_ETCD_HTTP_ANSWER_TRAILER */
-
-        if (line->len == 0) {
-            answer->state = NGX_ETCD_HTTP_ANSWER_DONE;
-        }
-
-        return NGX_OK;
-    }
-}
-
-
 /* "HTTP/1.1 200", and a reason or nothing */
 
 static ngx_int_t
@@ -172,6 +102,40 @@ ngx_etcd_http_answer_status(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
     answer->state = NGX_ETCD_HTTP_ANSWER_HEADER;
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_http_answer_length(ngx_etcd_http_answer_t *answer, ngx_str_t *value)
+{
+    ssize_t  n;
+
+    n = ngx_atosz(value->data, value->len);
+
+    if (n == NGX_ERROR || (answer->sized && answer->rest != (size_t) n)) {
+        return NGX_ERROR;
+    }
+
+    answer->rest = n;
+    answer->sized = 1;
+
+    return NGX_OK;
+}
+
+
+/* A body that is coded in another way ends with the connection. */
+
+static void
+ngx_etcd_http_answer_coding(ngx_etcd_http_answer_t *answer, ngx_str_t *value)
+{
+    if (value->len == 7
+        && ngx_strncasecmp(value->data, (u_char *) "chunked", 7) == 0)
+    {
+        answer->chunked = 1;
+
+    } else {
+        answer->coded = 1;
+    }
 }
 
 
@@ -220,40 +184,6 @@ ngx_etcd_http_answer_field(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
     }
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_http_answer_length(ngx_etcd_http_answer_t *answer, ngx_str_t *value)
-{
-    ssize_t  n;
-
-    n = ngx_atosz(value->data, value->len);
-
-    if (n == NGX_ERROR || (answer->sized && answer->rest != (size_t) n)) {
-        return NGX_ERROR;
-    }
-
-    answer->rest = n;
-    answer->sized = 1;
-
-    return NGX_OK;
-}
-
-
-/* A body that is coded in another way ends with the connection. */
-
-static void
-ngx_etcd_http_answer_coding(ngx_etcd_http_answer_t *answer, ngx_str_t *value)
-{
-    if (value->len == 7
-        && ngx_strncasecmp(value->data, (u_char *) "chunked", 7) == 0)
-    {
-        answer->chunked = 1;
-
-    } else {
-        answer->coded = 1;
-    }
 }
 
 
@@ -330,30 +260,81 @@ ngx_etcd_http_answer_size(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
 }
 
 
-/* Adds what is there of the body, or of a chunk, to the body. */
-
-static void
-ngx_etcd_http_answer_data(ngx_etcd_http_answer_t *answer, u_char *buf,
-    size_t n)
+static ngx_int_t
+ngx_etcd_http_answer_take(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
 {
-    size_t  len;
+    switch (answer->state) {
 
-    len = n - answer->pos;
+    case NGX_ETCD_HTTP_ANSWER_STATUS:
+        return ngx_etcd_http_answer_status(answer, line);
 
-    if (answer->state != NGX_ETCD_HTTP_ANSWER_CLOSE) {
-        len = ngx_min(len, answer->rest);
-        answer->rest -= len;
+    case NGX_ETCD_HTTP_ANSWER_HEADER:
 
-        if (answer->rest == 0) {
-            answer->state = (answer->state == NGX_ETCD_HTTP_ANSWER_CHUNK)
-                            ? NGX_ETCD_HTTP_ANSWER_END
-                            : NGX_ETCD_HTTP_ANSWER_DONE;
+        if (line->len != 0) {
+            return ngx_etcd_http_answer_field(answer, line);
+        }
+
+        ngx_etcd_http_answer_begin(answer);
+        return NGX_OK;
+
+    case NGX_ETCD_HTTP_ANSWER_SIZE:
+        return ngx_etcd_http_answer_size(answer, line);
+
+    case NGX_ETCD_HTTP_ANSWER_END:
+        answer->state = NGX_ETCD_HTTP_ANSWER_SIZE;
+        return (line->len == 0) ? NGX_OK : NGX_ERROR;
+
+    default: /* NGX_ETCD_HTTP_ANSWER_TRAILER */
+
+        if (line->len == 0) {
+            answer->state = NGX_ETCD_HTTP_ANSWER_DONE;
+        }
+
+        return NGX_OK;
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_http_answer(ngx_etcd_http_answer_t *answer, u_char *buf, size_t n)
+{
+    ngx_str_t  line;
+
+    for ( ;; ) {
+
+        switch (answer->state) {
+
+        case NGX_ETCD_HTTP_ANSWER_DONE:
+            return NGX_OK;
+
+        case NGX_ETCD_HTTP_ANSWER_LENGTH:
+        case NGX_ETCD_HTTP_ANSWER_CLOSE:
+        case NGX_ETCD_HTTP_ANSWER_CHUNK:
+
+            if (answer->pos == n) {
+                return NGX_AGAIN;
+            }
+
+            ngx_etcd_http_answer_data(answer, buf, n);
+            break;
+
+        default:
+
+            if (ngx_etcd_http_answer_line(answer, buf, n, &line) != NGX_OK) {
+                return NGX_AGAIN;
+            }
+
+            if (ngx_etcd_http_answer_take(answer, &line) != NGX_OK) {
+                return NGX_ERROR;
+            }
         }
     }
+}
 
-    ngx_memmove(buf + answer->body + answer->len, buf + answer->pos, len);
 
-    answer->len += len;
-    answer->pos += len;
-    answer->seen = answer->pos;
+ngx_uint_t
+ngx_etcd_http_answer_closed(ngx_etcd_http_answer_t *answer)
+{
+    return answer->state == NGX_ETCD_HTTP_ANSWER_CLOSE
+           || answer->state == NGX_ETCD_HTTP_ANSWER_DONE;
 }

@@ -12,8 +12,24 @@
 #define ngx_etcd_newest_node(n)  ((ngx_etcd_newest_node_t *) (n))
 
 
-static ngx_int_t ngx_etcd_newest_compare(ngx_etcd_node_t *one,
-    ngx_etcd_node_t *two);
+static ngx_int_t
+ngx_etcd_newest_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    ngx_etcd_newest_node_t  *a, *b;
+
+    a = ngx_etcd_newest_node(one);
+    b = ngx_etcd_newest_node(two);
+
+    if (a->revision != b->revision) {
+        return (a->revision < b->revision) ? -1 : 1;
+    }
+
+    if (one->data != two->data) {
+        return (one->data < two->data) ? -1 : 1;
+    }
+
+    return (one < two) ? -1 : (one > two);
+}
 
 
 /* A treap for each address takes as much memory as its nodes: the root does. */
@@ -62,24 +78,4 @@ ngx_etcd_newest_first(ngx_etcd_node_t *root)
     }
 
     return ngx_etcd_newest_node(root);
-}
-
-
-static ngx_int_t
-ngx_etcd_newest_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
-{
-    ngx_etcd_newest_node_t  *a, *b;
-
-    a = ngx_etcd_newest_node(one);
-    b = ngx_etcd_newest_node(two);
-
-    if (a->revision != b->revision) {
-        return (a->revision < b->revision) ? -1 : 1;
-    }
-
-    if (one->data != two->data) {
-        return (one->data < two->data) ? -1 : 1;
-    }
-
-    return (one < two) ? -1 : (one > two);
 }

@@ -16,43 +16,6 @@
 #define NGX_ETCD_PASSWORD_OTHERS  0044
 
 
-static char *ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err);
-static char *ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password,
-    ngx_err_t *err);
-static char *ngx_etcd_password_set(ngx_str_t *password, u_char *line,
-    size_t len, ngx_uint_t whole);
-
-
-char *
-ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
-{
-    char      *fault;
-    ngx_fd_t   fd;
-
-    *err = 0;
-
-    /* NONBLOCK: opening a FIFO must not block before its type is checked */
-
-    fd = ngx_open_file(file, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK, NGX_FILE_OPEN,
-                       0);
-
-    if (fd == NGX_INVALID_FILE) {
-        *err = ngx_errno;
-        return "cannot be opened";
-    }
-
-    fault = ngx_etcd_password_check(fd, err);
-
-    if (fault == NULL) {
-        fault = ngx_etcd_password_line(fd, password, err);
-    }
-
-    (void) ngx_close_file(fd);
-
-    return fault;
-}
-
-
 static char *
 ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err)
 {
@@ -70,6 +33,34 @@ ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err)
     if (ngx_file_access(&fi) & NGX_ETCD_PASSWORD_OTHERS) {
         return "is readable by group or others, only its owner may read it";
     }
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_password_set(ngx_str_t *password, u_char *line, size_t len,
+    ngx_uint_t whole)
+{
+    if (whole && len > 0 && line[len - 1] == CR) {
+        len--;
+    }
+
+    if (len == 0) {
+        return "has an empty first line";
+    }
+
+    if (len > NGX_ETCD_PASSWORD_MAX) {
+        return "has a first line of more than 1024 bytes";
+    }
+
+    if (ngx_strlchr(line, line + len, '\0') != NULL) {
+        return "has a zero byte in its first line";
+    }
+
+    ngx_memcpy(password->data, line, len);
+    password->data[len] = '\0';
+    password->len = len;
 
     return NULL;
 }
@@ -118,29 +109,31 @@ ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password, ngx_err_t *err)
 }
 
 
-static char *
-ngx_etcd_password_set(ngx_str_t *password, u_char *line, size_t len,
-    ngx_uint_t whole)
+char *
+ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
 {
-    if (whole && len > 0 && line[len - 1] == CR) {
-        len--;
+    char      *fault;
+    ngx_fd_t   fd;
+
+    *err = 0;
+
+    /* NONBLOCK: opening a FIFO must not block before its type is checked */
+
+    fd = ngx_open_file(file, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK, NGX_FILE_OPEN,
+                       0);
+
+    if (fd == NGX_INVALID_FILE) {
+        *err = ngx_errno;
+        return "cannot be opened";
     }
 
-    if (len == 0) {
-        return "has an empty first line";
+    fault = ngx_etcd_password_check(fd, err);
+
+    if (fault == NULL) {
+        fault = ngx_etcd_password_line(fd, password, err);
     }
 
-    if (len > NGX_ETCD_PASSWORD_MAX) {
-        return "has a first line of more than 1024 bytes";
-    }
+    (void) ngx_close_file(fd);
 
-    if (ngx_strlchr(line, line + len, '\0') != NULL) {
-        return "has a zero byte in its first line";
-    }
-
-    ngx_memcpy(password->data, line, len);
-    password->data[len] = '\0';
-    password->len = len;
-
-    return NULL;
+    return fault;
 }

@@ -9,8 +9,24 @@
 #include <ngx_etcd_shared_id.h>
 
 
-static ngx_etcd_shared_id_row_t *ngx_etcd_shared_id_row(
-    ngx_etcd_shared_id_t *shared, uint64_t url);
+/* Returns the row of that hash, or a free one, or else any. */
+
+static ngx_etcd_shared_id_row_t *
+ngx_etcd_shared_id_row(ngx_etcd_shared_id_t *shared, uint64_t url)
+{
+    ngx_uint_t                 i;
+    ngx_etcd_shared_id_row_t  *row;
+
+    for (i = 0; i < NGX_ETCD_SHARED_ID_ROWS; i++) {
+        row = &shared->rows[(url + i) % NGX_ETCD_SHARED_ID_ROWS];
+
+        if (row->url == url || row->url == 0) {
+            return row;
+        }
+    }
+
+    return &shared->rows[url % NGX_ETCD_SHARED_ID_ROWS];
+}
 
 
 ngx_uint_t
@@ -38,24 +54,4 @@ ngx_etcd_shared_id_mark(ngx_etcd_shared_id_t *shared, ngx_str_t *url,
     }
 
     return __atomic_exchange_n(&row->id, id, __ATOMIC_ACQ_REL) != id;
-}
-
-
-/* Returns the row of that hash, or a free one, or else any. */
-
-static ngx_etcd_shared_id_row_t *
-ngx_etcd_shared_id_row(ngx_etcd_shared_id_t *shared, uint64_t url)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_shared_id_row_t  *row;
-
-    for (i = 0; i < NGX_ETCD_SHARED_ID_ROWS; i++) {
-        row = &shared->rows[(url + i) % NGX_ETCD_SHARED_ID_ROWS];
-
-        if (row->url == url || row->url == 0) {
-            return row;
-        }
-    }
-
-    return &shared->rows[url % NGX_ETCD_SHARED_ID_ROWS];
 }

@@ -26,36 +26,9 @@ typedef struct {
 } ngx_etcd_siphash_t;
 
 
-static EVP_MAC_CTX *ngx_etcd_siphash_create(void);
-
-
 /* one per process, never freed */
 
 static ngx_etcd_siphash_t  ngx_etcd_siphash_state;
-
-
-ngx_int_t
-ngx_etcd_siphash_init(ngx_log_t *log)
-{
-    ngx_etcd_siphash_t  *state;
-
-    state = &ngx_etcd_siphash_state;
-
-    if (state->mac != NULL) {
-        return NGX_OK;
-    }
-
-    if (RAND_bytes(state->key, NGX_ETCD_SIPHASH_KEY) == 1) {
-        state->mac = ngx_etcd_siphash_create();
-    }
-
-    if (state->mac == NULL) {
-        ngx_ssl_error(NGX_LOG_ERR, log, 0, "SipHash cannot be initialized");
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
 
 
 /*
@@ -107,6 +80,30 @@ ngx_etcd_siphash_create(void)
     OSSL_LIB_CTX_free(lib);
 
     return NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_siphash_init(ngx_log_t *log)
+{
+    ngx_etcd_siphash_t  *state;
+
+    state = &ngx_etcd_siphash_state;
+
+    if (state->mac != NULL) {
+        return NGX_OK;
+    }
+
+    if (RAND_bytes(state->key, NGX_ETCD_SIPHASH_KEY) == 1) {
+        state->mac = ngx_etcd_siphash_create();
+    }
+
+    if (state->mac == NULL) {
+        ngx_ssl_error(NGX_LOG_ERR, log, 0, "SipHash cannot be initialized");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 

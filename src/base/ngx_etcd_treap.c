@@ -9,33 +9,35 @@
 #include <ngx_etcd_treap.h>
 
 
-static ngx_etcd_node_t *ngx_etcd_treap_put(ngx_etcd_treap_t *treap,
-    ngx_etcd_node_t *root, ngx_etcd_node_t *node);
-static void ngx_etcd_treap_split(ngx_etcd_treap_t *treap,
-    ngx_etcd_node_t *root, ngx_etcd_node_t *at, ngx_etcd_node_t **left,
-    ngx_etcd_node_t **right);
-static ngx_etcd_node_t *ngx_etcd_treap_cut(ngx_etcd_treap_t *treap,
-    ngx_etcd_node_t *root, ngx_etcd_node_t *node);
-static ngx_etcd_node_t *ngx_etcd_treap_merge(ngx_etcd_treap_t *treap,
-    ngx_etcd_node_t *left, ngx_etcd_node_t *right);
-static void ngx_etcd_treap_walk(ngx_etcd_treap_t *treap,
-    ngx_etcd_node_t *node, void (*handler)(ngx_etcd_node_t *node, void *data),
-    void *data);
-static ngx_inline void ngx_etcd_treap_update(ngx_etcd_treap_t *treap,
-    ngx_etcd_node_t *node);
-
-
-void
-ngx_etcd_treap_insert(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node)
+static ngx_inline void
+ngx_etcd_treap_update(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node)
 {
-    node->left = NULL;
-    node->right = NULL;
+    if (treap->update != NULL) {
+        treap->update(node);
+    }
+}
 
-    if (node->priority == 0) {
-        node->priority = (uint32_t) ngx_random() | 1;
+
+static void
+ngx_etcd_treap_split(ngx_etcd_treap_t *treap, ngx_etcd_node_t *root,
+    ngx_etcd_node_t *at, ngx_etcd_node_t **left, ngx_etcd_node_t **right)
+{
+    if (root == NULL) {
+        *left = NULL;
+        *right = NULL;
+        return;
     }
 
-    treap->root = ngx_etcd_treap_put(treap, treap->root, node);
+    if (treap->compare(root, at) < 0) {
+        ngx_etcd_treap_split(treap, root->right, at, &root->right, right);
+        *left = root;
+
+    } else {
+        ngx_etcd_treap_split(treap, root->left, at, left, &root->left);
+        *right = root;
+    }
+
+    ngx_etcd_treap_update(treap, root);
 }
 
 
@@ -63,54 +65,17 @@ ngx_etcd_treap_put(ngx_etcd_treap_t *treap, ngx_etcd_node_t *root,
 }
 
 
-static void
-ngx_etcd_treap_split(ngx_etcd_treap_t *treap, ngx_etcd_node_t *root,
-    ngx_etcd_node_t *at, ngx_etcd_node_t **left, ngx_etcd_node_t **right)
-{
-    if (root == NULL) {
-        *left = NULL;
-        *right = NULL;
-        return;
-    }
-
-    if (treap->compare(root, at) < 0) {
-        ngx_etcd_treap_split(treap, root->right, at, &root->right, right);
-        *left = root;
-
-    } else {
-        ngx_etcd_treap_split(treap, root->left, at, left, &root->left);
-        *right = root;
-    }
-
-    ngx_etcd_treap_update(treap, root);
-}
-
-
 void
-ngx_etcd_treap_remove(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node)
+ngx_etcd_treap_insert(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node)
 {
-    treap->root = ngx_etcd_treap_cut(treap, treap->root, node);
-}
+    node->left = NULL;
+    node->right = NULL;
 
-
-static ngx_etcd_node_t *
-ngx_etcd_treap_cut(ngx_etcd_treap_t *treap, ngx_etcd_node_t *root,
-    ngx_etcd_node_t *node)
-{
-    if (root == node) {
-        return ngx_etcd_treap_merge(treap, node->left, node->right);
+    if (node->priority == 0) {
+        node->priority = (uint32_t) ngx_random() | 1;
     }
 
-    if (treap->compare(node, root) < 0) {
-        root->left = ngx_etcd_treap_cut(treap, root->left, node);
-
-    } else {
-        root->right = ngx_etcd_treap_cut(treap, root->right, node);
-    }
-
-    ngx_etcd_treap_update(treap, root);
-
-    return root;
+    treap->root = ngx_etcd_treap_put(treap, treap->root, node);
 }
 
 
@@ -135,11 +100,31 @@ ngx_etcd_treap_merge(ngx_etcd_treap_t *treap, ngx_etcd_node_t *left,
 }
 
 
-void
-ngx_etcd_treap_each(ngx_etcd_treap_t *treap,
-    void (*handler)(ngx_etcd_node_t *node, void *data), void *data)
+static ngx_etcd_node_t *
+ngx_etcd_treap_cut(ngx_etcd_treap_t *treap, ngx_etcd_node_t *root,
+    ngx_etcd_node_t *node)
 {
-    ngx_etcd_treap_walk(treap, treap->root, handler, data);
+    if (root == node) {
+        return ngx_etcd_treap_merge(treap, node->left, node->right);
+    }
+
+    if (treap->compare(node, root) < 0) {
+        root->left = ngx_etcd_treap_cut(treap, root->left, node);
+
+    } else {
+        root->right = ngx_etcd_treap_cut(treap, root->right, node);
+    }
+
+    ngx_etcd_treap_update(treap, root);
+
+    return root;
+}
+
+
+void
+ngx_etcd_treap_remove(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node)
+{
+    treap->root = ngx_etcd_treap_cut(treap, treap->root, node);
 }
 
 
@@ -162,10 +147,9 @@ ngx_etcd_treap_walk(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node,
 }
 
 
-static ngx_inline void
-ngx_etcd_treap_update(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node)
+void
+ngx_etcd_treap_each(ngx_etcd_treap_t *treap,
+    void (*handler)(ngx_etcd_node_t *node, void *data), void *data)
 {
-    if (treap->update != NULL) {
-        treap->update(node);
-    }
+    ngx_etcd_treap_walk(treap, treap->root, handler, data);
 }

@@ -16,10 +16,6 @@ typedef struct {
 } ngx_etcd_uri_port_t;
 
 
-static u_char *ngx_etcd_uri_part(u_char *p, u_char *last, u_char a, u_char b,
-    u_char c);
-
-
 static const ngx_etcd_uri_port_t  ngx_etcd_uri_ports[] = {
 
     { ngx_string("http"), 80 },
@@ -30,6 +26,19 @@ static const ngx_etcd_uri_port_t  ngx_etcd_uri_ports[] = {
 
     { ngx_null_string, 0 }
 };
+
+
+/* Returns the first of up to three delimiters, or the end. */
+
+static u_char *
+ngx_etcd_uri_part(u_char *p, u_char *last, u_char a, u_char b, u_char c)
+{
+    while (p < last && *p != a && *p != b && *p != c) {
+        p++;
+    }
+
+    return p;
+}
 
 
 char *
@@ -79,19 +88,6 @@ ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
     }
 
     return url->authority.len ? NULL : "has no host";
-}
-
-
-/* Returns the first of up to three delimiters, or the end. */
-
-static u_char *
-ngx_etcd_uri_part(u_char *p, u_char *last, u_char a, u_char b, u_char c)
-{
-    while (p < last && *p != a && *p != b && *p != c) {
-        p++;
-    }
-
-    return p;
 }
 
 

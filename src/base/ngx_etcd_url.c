@@ -15,66 +15,6 @@
 #define NGX_ETCD_URL_SHAPE      "it is not \"http://ADDRESS:PORT\""
 
 
-static char *ngx_etcd_url_authority(ngx_etcd_endpoint_t *endpoint,
-    ngx_str_t *authority);
-static char *ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
-    ngx_url_t *u);
-static char *ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
-    ngx_str_t *host);
-static ngx_uint_t ngx_etcd_url_localhost(ngx_str_t *host);
-
-
-char *
-ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
-{
-    char       *rv;
-    ngx_url_t   u;
-
-    ngx_memzero(&u, sizeof(ngx_url_t));
-
-    u.default_port = 2379;
-    u.no_resolve = 1;
-
-    rv = ngx_etcd_url_authority(endpoint, &u.url);
-
-    if (rv != NULL) {
-        return rv;
-    }
-
-    if (ngx_parse_url(pool, &u) != NGX_OK) {
-        return u.err ? u.err : NGX_ETCD_URL_NO_MEMORY;
-    }
-
-    if (u.family == AF_UNIX) {
-        return NGX_ETCD_URL_SHAPE;
-    }
-
-    endpoint->port = u.port;
-
-    if (u.naddrs != 0) {
-        endpoint->addr = u.addrs[0];
-        endpoint->authority = u.addrs[0].name;
-
-    } else {
-        rv = ngx_etcd_url_name(pool, endpoint, &u);
-
-        if (rv != NULL) {
-            return rv;
-        }
-    }
-
-    rv = ngx_etcd_url_host(pool, endpoint, &u.host);
-
-    if (rv == NULL) {
-        endpoint->local = (endpoint->addr.sockaddr != NULL)
-                          ? ngx_etcd_url_local(endpoint->addr.sockaddr)
-                          : ngx_etcd_url_localhost(&endpoint->host);
-    }
-
-    return rv;
-}
-
-
 /*
  * Returns host and port.  The scheme may be missing; a user, a path but "/", a
  * query or a fragment is rejected.
@@ -210,6 +150,57 @@ ngx_etcd_url_localhost(ngx_str_t *host)
            && ngx_strncasecmp(host->data + len - 9, (u_char *) "localhost", 9)
               == 0
            && (len == 9 || host->data[len - 10] == '.');
+}
+
+
+char *
+ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
+{
+    char       *rv;
+    ngx_url_t   u;
+
+    ngx_memzero(&u, sizeof(ngx_url_t));
+
+    u.default_port = 2379;
+    u.no_resolve = 1;
+
+    rv = ngx_etcd_url_authority(endpoint, &u.url);
+
+    if (rv != NULL) {
+        return rv;
+    }
+
+    if (ngx_parse_url(pool, &u) != NGX_OK) {
+        return u.err ? u.err : NGX_ETCD_URL_NO_MEMORY;
+    }
+
+    if (u.family == AF_UNIX) {
+        return NGX_ETCD_URL_SHAPE;
+    }
+
+    endpoint->port = u.port;
+
+    if (u.naddrs != 0) {
+        endpoint->addr = u.addrs[0];
+        endpoint->authority = u.addrs[0].name;
+
+    } else {
+        rv = ngx_etcd_url_name(pool, endpoint, &u);
+
+        if (rv != NULL) {
+            return rv;
+        }
+    }
+
+    rv = ngx_etcd_url_host(pool, endpoint, &u.host);
+
+    if (rv == NULL) {
+        endpoint->local = (endpoint->addr.sockaddr != NULL)
+                          ? ngx_etcd_url_local(endpoint->addr.sockaddr)
+                          : ngx_etcd_url_localhost(&endpoint->host);
+    }
+
+    return rv;
 }
 
 

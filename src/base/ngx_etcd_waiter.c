@@ -9,9 +9,6 @@
 #include <ngx_etcd_waiter.h>
 
 
-static ngx_etcd_waiter_t *ngx_etcd_waiter_next(ngx_queue_t *queue);
-
-
 void
 ngx_etcd_waiter_wait(ngx_etcd_waiter_t *waiter, ngx_queue_t *queue)
 {
@@ -29,6 +26,27 @@ ngx_etcd_waiter_forget(ngx_etcd_waiter_t *waiter)
         waiter->waiting = 0;
         ngx_queue_remove(&waiter->queue);
     }
+}
+
+
+/* Takes the first waiter off the queue; NULL: the queue is empty. */
+
+static ngx_etcd_waiter_t *
+ngx_etcd_waiter_next(ngx_queue_t *queue)
+{
+    ngx_queue_t        *q;
+    ngx_etcd_waiter_t  *waiter;
+
+    if (ngx_queue_empty(queue)) {
+        return NULL;
+    }
+
+    q = ngx_queue_head(queue);
+    waiter = ngx_queue_data(q, ngx_etcd_waiter_t, queue);
+
+    ngx_etcd_waiter_forget(waiter);
+
+    return waiter;
 }
 
 
@@ -58,25 +76,4 @@ void
 ngx_etcd_waiter_drop_all(ngx_queue_t *queue)
 {
     while (ngx_etcd_waiter_next(queue) != NULL) { /* void */ }
-}
-
-
-/* Takes the first waiter off the queue; NULL: the queue is empty. */
-
-static ngx_etcd_waiter_t *
-ngx_etcd_waiter_next(ngx_queue_t *queue)
-{
-    ngx_queue_t        *q;
-    ngx_etcd_waiter_t  *waiter;
-
-    if (ngx_queue_empty(queue)) {
-        return NULL;
-    }
-
-    q = ngx_queue_head(queue);
-    waiter = ngx_queue_data(q, ngx_etcd_waiter_t, queue);
-
-    ngx_etcd_waiter_forget(waiter);
-
-    return waiter;
 }

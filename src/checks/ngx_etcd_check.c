@@ -45,136 +45,18 @@ typedef struct {
 } ngx_etcd_check_t;
 
 
-static void *ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
-    ngx_pool_t *pool);
-static void ngx_etcd_check_destroy(void *data);
-static void ngx_etcd_check_published(void *data);
-
-static ngx_int_t ngx_etcd_check_update(ngx_etcd_check_t *check);
-static void ngx_etcd_check_counted(ngx_etcd_check_t *check);
-
-static void ngx_etcd_check_tick(ngx_event_t *ev);
-static void ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait);
-static ngx_msec_t ngx_etcd_check_run(ngx_etcd_check_t *check);
-static ngx_msec_t ngx_etcd_check_suspects(ngx_etcd_check_t *check);
-static void ngx_etcd_check_suspect(void *data, ngx_uint_t n);
-static void ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left);
-static ngx_msec_t ngx_etcd_check_repeat(ngx_etcd_check_t *check,
-    ngx_uint_t *left);
-static ngx_msec_t ngx_etcd_check_turns(ngx_etcd_check_t *check,
-    ngx_uint_t *left);
-static ngx_uint_t ngx_etcd_check_room(ngx_etcd_check_t *check);
-static void ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n);
-static ngx_int_t ngx_etcd_check_member(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe);
-
-static void ngx_etcd_check_done(ngx_etcd_check_probe_t *probe,
-    ngx_str_t *text);
-static void ngx_etcd_check_judge(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe, ngx_str_t *text);
-static void ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n,
-    ngx_msec_t delay);
-static void ngx_etcd_check_note(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe, ngx_uint_t ok);
-static void ngx_etcd_check_verdict(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe, ngx_uint_t old, ngx_uint_t verdict);
-static void ngx_etcd_check_failed(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe, ngx_str_t *text);
-static void ngx_etcd_check_passed(ngx_etcd_check_t *check,
-    ngx_etcd_check_probe_t *probe, ngx_uint_t old);
-
-
-void
-ngx_etcd_check_attend(ngx_etcd_service_conf_t *service,
-    ngx_etcd_check_conf_t *conf)
-{
-    ngx_etcd_attendant_t  attendant;
-
-    attendant.create = ngx_etcd_check_create;
-    attendant.destroy = ngx_etcd_check_destroy;
-    attendant.published = ngx_etcd_check_published;
-    attendant.conf = conf;
-    attendant.verdicts = NGX_ETCD_VERDICT_CHECKS;
-
-    ngx_etcd_attendant_add(&service->attendants, &attendant);
-
-    service->mandatory = conf->mandatory;
-}
-
-
-static void *
-ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
-    ngx_pool_t *pool)
-{
-    ngx_etcd_check_t  *check;
-
-    check = ngx_pcalloc(pool, sizeof(ngx_etcd_check_t));
-    if (check == NULL) {
-        return NULL;
-    }
-
-    check->service = service;
-    check->conf = conf;
-    check->set = service->conf->set;
-    check->log = service->log;
-    check->quiet = *service->log;
-
-    if (check->quiet.log_level == NGX_LOG_INFO) {
-        check->quiet.log_level = NGX_LOG_NOTICE;
-    }
-
-    check->slots.conf = service->conf;
-    check->slots.log = check->log;
-
-    ngx_queue_init(&check->probes);
-    ngx_queue_init(&check->again);
-
-    ngx_etcd_event_init_timer(&check->tick, ngx_etcd_check_tick, check,
-                              check->log);
-
-    /* the service has not read the set yet, and may have to wait for that */
-
-    ngx_add_timer(&check->tick, NGX_ETCD_CHECK_TICK);
-
-    return check;
-}
-
+/* The numbers are known when all slots were looked at. */
 
 static void
-ngx_etcd_check_destroy(void *data)
+ngx_etcd_check_counted(ngx_etcd_check_t *check)
 {
-    ngx_etcd_check_t *check = data;
+    ngx_etcd_check_slots_t  *slots;
 
-    ngx_queue_t  *q;
+    slots = &check->slots;
 
-    while (!ngx_queue_empty(&check->probes)) {
-        q = ngx_queue_head(&check->probes);
-        ngx_queue_remove(q);
-
-        ngx_etcd_check_probe_stop(ngx_queue_data(q, ngx_etcd_check_probe_t,
-                                                 queue));
-    }
-
-    while (!ngx_queue_empty(&check->again)) {
-        q = ngx_queue_head(&check->again);
-        ngx_queue_remove(q);
-
-        ngx_free(ngx_queue_data(q, ngx_etcd_check_again_t, queue));
-    }
-
-    ngx_etcd_event_stop(&check->tick);
-
-    ngx_etcd_check_slots_free(&check->slots);
-}
-
-
-static void
-ngx_etcd_check_published(void *data)
-{
-    ngx_etcd_check_t *check = data;
-
-    if (ngx_etcd_check_slots_changed(&check->slots)) {
-        ngx_etcd_check_rest(check, NGX_ETCD_CHECK_TICK);
+    if (slots->left == 0 && !ngx_etcd_check_slots_changed(slots)) {
+        ngx_etcd_check_panic(slots->conf, check->conf->panic, slots->ncounted,
+                             slots->nfailed, check->log);
     }
 }
 
@@ -196,49 +78,113 @@ ngx_etcd_check_update(ngx_etcd_check_t *check)
 }
 
 
-/* The numbers are known when all slots were looked at. */
+/* Most connections of the worker are for requests. */
 
-static void
-ngx_etcd_check_counted(ngx_etcd_check_t *check)
+static ngx_uint_t
+ngx_etcd_check_room(ngx_etcd_check_t *check)
 {
-    ngx_etcd_check_slots_t  *slots;
-
-    slots = &check->slots;
-
-    if (slots->left == 0 && !ngx_etcd_check_slots_changed(slots)) {
-        ngx_etcd_check_panic(slots->conf, check->conf->panic, slots->ncounted,
-                             slots->nfailed, check->log);
-    }
+    return check->conf->running < ngx_min(NGX_ETCD_CHECK_PROBES,
+                                          ngx_cycle->connection_n / 4 + 1);
 }
 
 
 static void
-ngx_etcd_check_tick(ngx_event_t *ev)
+ngx_etcd_check_note(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_uint_t ok)
 {
-    ngx_int_t          rc;
-    ngx_msec_t         wait;
-    ngx_etcd_check_t  *check;
+    ngx_etcd_note_t        *note;
+    ngx_etcd_member_set_t  *set;
 
-    check = ev->data;
-    rc = ngx_etcd_check_update(check);
+    set = check->set;
 
-    /* an agent that owns the zone no longer leaves soon */
+    (void) __atomic_fetch_add(&set->checks, 1, __ATOMIC_RELAXED);
 
-    wait = (rc == NGX_BUSY) ? NGX_ETCD_CHECK_TICK : NGX_ETCD_CHECK_DORMANT;
-
-    if (rc == NGX_OK) {
-
-        if (check->slots.left != 0) {
-            wait = NGX_ETCD_CHECK_TICK;
-
-        } else if (check->slots.slot != NULL
-                   && ngx_etcd_service_used(check->service))
-        {
-            wait = ngx_etcd_check_run(check);
-        }
+    if (!ok) {
+        (void) __atomic_fetch_add(&set->check_failures, 1, __ATOMIC_RELAXED);
     }
 
-    ngx_etcd_check_rest(check, wait);
+    note = ngx_etcd_member_set_own_note(set, probe->slot);
+    if (note == NULL) {
+        return;
+    }
+
+    if (note->result == NGX_ETCD_CHECK_NONE
+        || (note->result == NGX_ETCD_CHECK_OK) != ok)
+    {
+        note->since = (uint32_t) ngx_time();
+        note->row = 0;
+    }
+
+    note->result = probe->result;
+    note->status = (uint16_t) probe->status;
+    note->took = probe->took;
+    note->row++;
+    note->checks++;
+}
+
+
+static void
+ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_uint_t old, ngx_uint_t verdict)
+{
+    ngx_etcd_slot_t  *member;
+
+    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+
+    /* before the verdict: a worker may pick the member right after it */
+
+    if ((old & ~verdict)
+        && (member->started != 0 || (old & NGX_ETCD_VERDICT_FAILED)))
+    {
+        member->started = ngx_etcd_slot_now();
+    }
+
+    (void) ngx_etcd_counter_bits(&member->verdict, probe->uid, verdict,
+                                 old & ~verdict);
+
+    ngx_etcd_check_slots_count(&check->slots, probe->slot, verdict);
+}
+
+
+/* The member gets no more requests; one that a guard holds is let go here. */
+
+static void
+ngx_etcd_check_failed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_str_t *text)
+{
+    u_char     buf[NGX_ETCD_CHECK_RESULT_TEXT];
+    ngx_str_t  reason;
+
+    ngx_etcd_check_result_text(probe->result, probe->status, buf, &reason);
+
+    ngx_log_error(NGX_LOG_WARN, check->log, 0,
+                  "etcd: upstream \"%V\": the check of member %V has failed, "
+                  "%ui in a row: %V%s%V",
+                  &check->service->conf->name, ngx_etcd_shown(&probe->name),
+                  check->conf->fails, &reason, text->len ? ", " : "",
+                  ngx_etcd_shown(text));
+}
+
+
+static void
+ngx_etcd_check_passed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_uint_t old)
+{
+    if (old & NGX_ETCD_VERDICT_FAILED) {
+        ngx_log_error(NGX_LOG_NOTICE, check->log, 0,
+                      "etcd: upstream \"%V\": the check of member %V succeeds "
+                      "again", &check->service->conf->name,
+                      ngx_etcd_shown(&probe->name));
+    }
+
+    if (old & NGX_ETCD_VERDICT_UNPROVEN) {
+        ngx_log_error(NGX_LOG_INFO, check->log, 0,
+                      "etcd: upstream \"%V\": the first check of member %V "
+                      "has succeeded", &check->service->conf->name,
+                      ngx_etcd_shown(&probe->name));
+
+        ngx_etcd_service_touch(check->service);
+    }
 }
 
 
@@ -262,70 +208,202 @@ ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait)
 }
 
 
-/* Returns the ms until there is something to do. */
-
-static ngx_msec_t
-ngx_etcd_check_run(ngx_etcd_check_t *check)
-{
-    ngx_uint_t  left;
-    ngx_msec_t  wait, time;
-
-    left = NGX_ETCD_CHECK_BATCH;
-
-    ngx_etcd_check_first(check, &left);
-
-    wait = ngx_etcd_check_suspects(check);
-
-    time = ngx_etcd_check_repeat(check, &left);
-    wait = ngx_min(wait, time);
-
-    time = ngx_etcd_check_turns(check, &left);
-    wait = ngx_min(wait, time);
-
-    if (check->slots.nfresh != 0) {
-        wait = 0;
-    }
-
-    return ngx_max(wait, NGX_ETCD_CHECK_TICK);
-}
-
-
 /*
- * Members that have failed requests are checked soon; returns the ms until the
- * next look.
- */
-
-static ngx_msec_t
-ngx_etcd_check_suspects(ngx_etcd_check_t *check)
-{
-    if (check->conf->fast == 0) {
-        return NGX_TIMER_INFINITE;
-    }
-
-    return ngx_etcd_check_slots_suspects(&check->slots, ngx_etcd_check_suspect,
-                                         check)
-           ? check->conf->fast : 0;
-}
-
-
-/*
- * A member may fail requests and pass its checks: between two turns it is
- * checked once for that.
+ * The delay is 0, or that of all others.  Without memory the member is checked
+ * at its turn.
  */
 
 static void
-ngx_etcd_check_suspect(void *data, ngx_uint_t n)
+ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n, ngx_msec_t delay)
 {
-    ngx_etcd_check_t *check = data;
-
-    ngx_etcd_check_slot_t  *slot;
+    ngx_etcd_check_slot_t   *slot;
+    ngx_etcd_check_again_t  *again;
 
     slot = &check->slots.slot[n];
 
-    if (!slot->hastened && !slot->fresh) {
-        slot->hastened = 1;
-        ngx_etcd_check_again(check, n, 0);
+    if (slot->again) {
+        return;
     }
+
+    again = ngx_alloc(sizeof(ngx_etcd_check_again_t), check->log);
+    if (again == NULL) {
+        return;
+    }
+
+    again->slot = n;
+    again->uid = slot->uid;
+    again->due = ngx_current_msec + delay;
+
+    slot->again = 1;
+
+    if (delay == 0) {
+        ngx_queue_insert_head(&check->again, &again->queue);
+
+    } else {
+        ngx_queue_insert_tail(&check->again, &again->queue);
+    }
+
+    ngx_etcd_check_rest(check, delay);
+}
+
+
+/* Without the mutex the result does not count: the member has another turn. */
+
+static void
+ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
+    ngx_str_t *text)
+{
+    ngx_uint_t              ok, old, verdict;
+    ngx_etcd_slot_t        *member;
+    ngx_etcd_check_slot_t  *slot;
+
+    if (ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0) != NGX_OK) {
+        return;
+    }
+
+    slot = &check->slots.slot[probe->slot];
+    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+
+    ok = (probe->result == NGX_ETCD_CHECK_OK);
+
+    ngx_etcd_check_note(check, probe, ok);
+
+    old = ngx_etcd_counter_get(&member->verdict, probe->uid)
+          & NGX_ETCD_VERDICT_CHECKS;
+    verdict = ngx_etcd_check_result_count(check->conf, &slot->row, ok, old);
+
+    if (verdict != old) {
+        ngx_etcd_check_verdict(check, probe, old, verdict);
+    }
+
+    ngx_etcd_zone_unlock(check->slots.conf->zone);
+
+    if (verdict & ~old) {
+        ngx_etcd_check_failed(check, probe, text);
+        ngx_etcd_check_counted(check);
+
+    } else if (verdict != old) {
+        ngx_etcd_check_passed(check, probe, old & ~verdict);
+        ngx_etcd_check_counted(check);
+
+    } else if (check->conf->fast != 0
+               && ngx_etcd_check_result_open(&slot->row, verdict))
+    {
+        ngx_etcd_check_again(check, probe->slot, check->conf->fast);
+    }
+}
+
+
+static void
+ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
+{
+    ngx_int_t               rc;
+    ngx_etcd_check_t       *check;
+    ngx_etcd_check_slot_t  *slot;
+
+    check = probe->data;
+
+    ngx_queue_remove(&probe->queue);
+
+    rc = ngx_etcd_check_update(check);
+
+    slot = &check->slots.slot[probe->slot];
+
+    if (slot->uid != probe->uid) {
+
+        /* the member is gone, or down */
+
+        return;
+    }
+
+    slot->running = 0;
+
+    /* a process that ends breaks its connections itself */
+
+    if (rc != NGX_OK
+        || probe->result == NGX_ETCD_CHECK_NONE
+        || ngx_quit || ngx_terminate || ngx_exiting)
+    {
+        return;
+    }
+
+    ngx_etcd_check_judge(check, probe, text);
+}
+
+
+/* Copies what the check needs to know.  NGX_DECLINED: the member is gone. */
+
+static ngx_int_t
+ngx_etcd_check_member(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe)
+{
+    ngx_int_t                rc;
+    ngx_etcd_slot_t         *member;
+    ngx_etcd_member_pack_t   record;
+
+    rc = ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+
+    if (member->entry == NULL || member->uid != probe->uid) {
+        ngx_etcd_zone_unlock(check->slots.conf->zone);
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(member->entry));
+
+    ngx_memcpy(&probe->sockaddr, record.sockaddr, record.socklen);
+    probe->socklen = record.socklen;
+
+    ngx_memcpy(probe->name_text, record.name.data, record.name.len);
+    probe->name.data = probe->name_text;
+    probe->name.len = record.name.len;
+
+    ngx_etcd_zone_unlock(check->slots.conf->zone);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
+{
+    ngx_etcd_check_slot_t   *slot;
+    ngx_etcd_check_probe_t  *probe;
+
+    slot = &check->slots.slot[n];
+
+    check->slots.nfresh -= slot->fresh;
+    slot->fresh = 0;
+
+    /* an interval may be shorter than the time of a check */
+
+    if (slot->running) {
+        return;
+    }
+
+    probe = ngx_etcd_check_probe_create(check->conf, &check->quiet);
+    if (probe == NULL) {
+        return;
+    }
+
+    probe->done = ngx_etcd_check_done;
+    probe->data = check;
+    probe->uid = slot->uid;
+    probe->slot = n;
+
+    if (ngx_etcd_check_member(check, probe) != NGX_OK) {
+        check->conf->running--;
+        ngx_free(probe);
+        return;
+    }
+
+    slot->running = 1;
+    ngx_queue_insert_tail(&check->probes, &probe->queue);
+
+    ngx_etcd_check_probe_start(probe);
 }
 
 
@@ -352,6 +430,45 @@ ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left)
         (*left)--;
         ngx_etcd_check_start(check, n);
     }
+}
+
+
+/*
+ * A member may fail requests and pass its checks: between two turns it is
+ * checked once for that.
+ */
+
+static void
+ngx_etcd_check_suspect(void *data, ngx_uint_t n)
+{
+    ngx_etcd_check_t *check = data;
+
+    ngx_etcd_check_slot_t  *slot;
+
+    slot = &check->slots.slot[n];
+
+    if (!slot->hastened && !slot->fresh) {
+        slot->hastened = 1;
+        ngx_etcd_check_again(check, n, 0);
+    }
+}
+
+
+/*
+ * Members that have failed requests are checked soon; returns the ms until the
+ * next look.
+ */
+
+static ngx_msec_t
+ngx_etcd_check_suspects(ngx_etcd_check_t *check)
+{
+    if (check->conf->fast == 0) {
+        return NGX_TIMER_INFINITE;
+    }
+
+    return ngx_etcd_check_slots_suspects(&check->slots, ngx_etcd_check_suspect,
+                                         check)
+           ? check->conf->fast : 0;
 }
 
 
@@ -462,310 +579,154 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
 }
 
 
-/* Most connections of the worker are for requests. */
+/* Returns the ms until there is something to do. */
 
-static ngx_uint_t
-ngx_etcd_check_room(ngx_etcd_check_t *check)
+static ngx_msec_t
+ngx_etcd_check_run(ngx_etcd_check_t *check)
 {
-    return check->conf->running < ngx_min(NGX_ETCD_CHECK_PROBES,
-                                          ngx_cycle->connection_n / 4 + 1);
+    ngx_uint_t  left;
+    ngx_msec_t  wait, time;
+
+    left = NGX_ETCD_CHECK_BATCH;
+
+    ngx_etcd_check_first(check, &left);
+
+    wait = ngx_etcd_check_suspects(check);
+
+    time = ngx_etcd_check_repeat(check, &left);
+    wait = ngx_min(wait, time);
+
+    time = ngx_etcd_check_turns(check, &left);
+    wait = ngx_min(wait, time);
+
+    if (check->slots.nfresh != 0) {
+        wait = 0;
+    }
+
+    return ngx_max(wait, NGX_ETCD_CHECK_TICK);
 }
 
 
 static void
-ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
+ngx_etcd_check_tick(ngx_event_t *ev)
 {
-    ngx_etcd_check_slot_t   *slot;
-    ngx_etcd_check_probe_t  *probe;
+    ngx_int_t          rc;
+    ngx_msec_t         wait;
+    ngx_etcd_check_t  *check;
 
-    slot = &check->slots.slot[n];
-
-    check->slots.nfresh -= slot->fresh;
-    slot->fresh = 0;
-
-    /* an interval may be shorter than the time of a check */
-
-    if (slot->running) {
-        return;
-    }
-
-    probe = ngx_etcd_check_probe_create(check->conf, &check->quiet);
-    if (probe == NULL) {
-        return;
-    }
-
-    probe->done = ngx_etcd_check_done;
-    probe->data = check;
-    probe->uid = slot->uid;
-    probe->slot = n;
-
-    if (ngx_etcd_check_member(check, probe) != NGX_OK) {
-        check->conf->running--;
-        ngx_free(probe);
-        return;
-    }
-
-    slot->running = 1;
-    ngx_queue_insert_tail(&check->probes, &probe->queue);
-
-    ngx_etcd_check_probe_start(probe);
-}
-
-
-/* Copies what the check needs to know.  NGX_DECLINED: the member is gone. */
-
-static ngx_int_t
-ngx_etcd_check_member(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe)
-{
-    ngx_int_t                rc;
-    ngx_etcd_slot_t         *member;
-    ngx_etcd_member_pack_t   record;
-
-    rc = ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    member = ngx_etcd_member_set_slot(check->set, probe->slot);
-
-    if (member->entry == NULL || member->uid != probe->uid) {
-        ngx_etcd_zone_unlock(check->slots.conf->zone);
-        return NGX_DECLINED;
-    }
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(member->entry));
-
-    ngx_memcpy(&probe->sockaddr, record.sockaddr, record.socklen);
-    probe->socklen = record.socklen;
-
-    ngx_memcpy(probe->name_text, record.name.data, record.name.len);
-    probe->name.data = probe->name_text;
-    probe->name.len = record.name.len;
-
-    ngx_etcd_zone_unlock(check->slots.conf->zone);
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
-{
-    ngx_int_t               rc;
-    ngx_etcd_check_t       *check;
-    ngx_etcd_check_slot_t  *slot;
-
-    check = probe->data;
-
-    ngx_queue_remove(&probe->queue);
-
+    check = ev->data;
     rc = ngx_etcd_check_update(check);
 
-    slot = &check->slots.slot[probe->slot];
+    /* an agent that owns the zone no longer leaves soon */
 
-    if (slot->uid != probe->uid) {
+    wait = (rc == NGX_BUSY) ? NGX_ETCD_CHECK_TICK : NGX_ETCD_CHECK_DORMANT;
 
-        /* the member is gone, or down */
+    if (rc == NGX_OK) {
 
-        return;
+        if (check->slots.left != 0) {
+            wait = NGX_ETCD_CHECK_TICK;
+
+        } else if (check->slots.slot != NULL
+                   && ngx_etcd_service_used(check->service))
+        {
+            wait = ngx_etcd_check_run(check);
+        }
     }
 
-    slot->running = 0;
-
-    /* a process that ends breaks its connections itself */
-
-    if (rc != NGX_OK
-        || probe->result == NGX_ETCD_CHECK_NONE
-        || ngx_quit || ngx_terminate || ngx_exiting)
-    {
-        return;
-    }
-
-    ngx_etcd_check_judge(check, probe, text);
+    ngx_etcd_check_rest(check, wait);
 }
 
 
-/* Without the mutex the result does not count: the member has another turn. */
-
-static void
-ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_str_t *text)
+static void *
+ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
+    ngx_pool_t *pool)
 {
-    ngx_uint_t              ok, old, verdict;
-    ngx_etcd_slot_t        *member;
-    ngx_etcd_check_slot_t  *slot;
+    ngx_etcd_check_t  *check;
 
-    if (ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0) != NGX_OK) {
-        return;
+    check = ngx_pcalloc(pool, sizeof(ngx_etcd_check_t));
+    if (check == NULL) {
+        return NULL;
     }
 
-    slot = &check->slots.slot[probe->slot];
-    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+    check->service = service;
+    check->conf = conf;
+    check->set = service->conf->set;
+    check->log = service->log;
+    check->quiet = *service->log;
 
-    ok = (probe->result == NGX_ETCD_CHECK_OK);
-
-    ngx_etcd_check_note(check, probe, ok);
-
-    old = ngx_etcd_counter_get(&member->verdict, probe->uid)
-          & NGX_ETCD_VERDICT_CHECKS;
-    verdict = ngx_etcd_check_result_count(check->conf, &slot->row, ok, old);
-
-    if (verdict != old) {
-        ngx_etcd_check_verdict(check, probe, old, verdict);
+    if (check->quiet.log_level == NGX_LOG_INFO) {
+        check->quiet.log_level = NGX_LOG_NOTICE;
     }
 
-    ngx_etcd_zone_unlock(check->slots.conf->zone);
+    check->slots.conf = service->conf;
+    check->slots.log = check->log;
 
-    if (verdict & ~old) {
-        ngx_etcd_check_failed(check, probe, text);
-        ngx_etcd_check_counted(check);
+    ngx_queue_init(&check->probes);
+    ngx_queue_init(&check->again);
 
-    } else if (verdict != old) {
-        ngx_etcd_check_passed(check, probe, old & ~verdict);
-        ngx_etcd_check_counted(check);
+    ngx_etcd_event_init_timer(&check->tick, ngx_etcd_check_tick, check,
+                              check->log);
 
-    } else if (check->conf->fast != 0
-               && ngx_etcd_check_result_open(&slot->row, verdict))
-    {
-        ngx_etcd_check_again(check, probe->slot, check->conf->fast);
-    }
-}
+    /* the service has not read the set yet, and may have to wait for that */
 
+    ngx_add_timer(&check->tick, NGX_ETCD_CHECK_TICK);
 
-/*
- * The delay is 0, or that of all others.  Without memory the member is checked
- * at its turn.
- */
-
-static void
-ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n, ngx_msec_t delay)
-{
-    ngx_etcd_check_slot_t   *slot;
-    ngx_etcd_check_again_t  *again;
-
-    slot = &check->slots.slot[n];
-
-    if (slot->again) {
-        return;
-    }
-
-    again = ngx_alloc(sizeof(ngx_etcd_check_again_t), check->log);
-    if (again == NULL) {
-        return;
-    }
-
-    again->slot = n;
-    again->uid = slot->uid;
-    again->due = ngx_current_msec + delay;
-
-    slot->again = 1;
-
-    if (delay == 0) {
-        ngx_queue_insert_head(&check->again, &again->queue);
-
-    } else {
-        ngx_queue_insert_tail(&check->again, &again->queue);
-    }
-
-    ngx_etcd_check_rest(check, delay);
+    return check;
 }
 
 
 static void
-ngx_etcd_check_note(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_uint_t ok)
+ngx_etcd_check_destroy(void *data)
 {
-    ngx_etcd_note_t        *note;
-    ngx_etcd_member_set_t  *set;
+    ngx_etcd_check_t *check = data;
 
-    set = check->set;
+    ngx_queue_t  *q;
 
-    (void) __atomic_fetch_add(&set->checks, 1, __ATOMIC_RELAXED);
+    while (!ngx_queue_empty(&check->probes)) {
+        q = ngx_queue_head(&check->probes);
+        ngx_queue_remove(q);
 
-    if (!ok) {
-        (void) __atomic_fetch_add(&set->check_failures, 1, __ATOMIC_RELAXED);
+        ngx_etcd_check_probe_stop(ngx_queue_data(q, ngx_etcd_check_probe_t,
+                                                 queue));
     }
 
-    note = ngx_etcd_member_set_own_note(set, probe->slot);
-    if (note == NULL) {
-        return;
+    while (!ngx_queue_empty(&check->again)) {
+        q = ngx_queue_head(&check->again);
+        ngx_queue_remove(q);
+
+        ngx_free(ngx_queue_data(q, ngx_etcd_check_again_t, queue));
     }
 
-    if (note->result == NGX_ETCD_CHECK_NONE
-        || (note->result == NGX_ETCD_CHECK_OK) != ok)
-    {
-        note->since = (uint32_t) ngx_time();
-        note->row = 0;
-    }
+    ngx_etcd_event_stop(&check->tick);
 
-    note->result = probe->result;
-    note->status = (uint16_t) probe->status;
-    note->took = probe->took;
-    note->row++;
-    note->checks++;
+    ngx_etcd_check_slots_free(&check->slots);
 }
 
 
 static void
-ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_uint_t old, ngx_uint_t verdict)
+ngx_etcd_check_published(void *data)
 {
-    ngx_etcd_slot_t  *member;
+    ngx_etcd_check_t *check = data;
 
-    member = ngx_etcd_member_set_slot(check->set, probe->slot);
-
-    /* before the verdict: a worker may pick the member right after it */
-
-    if ((old & ~verdict)
-        && (member->started != 0 || (old & NGX_ETCD_VERDICT_FAILED)))
-    {
-        member->started = ngx_etcd_slot_now();
+    if (ngx_etcd_check_slots_changed(&check->slots)) {
+        ngx_etcd_check_rest(check, NGX_ETCD_CHECK_TICK);
     }
-
-    (void) ngx_etcd_counter_bits(&member->verdict, probe->uid, verdict,
-                                 old & ~verdict);
-
-    ngx_etcd_check_slots_count(&check->slots, probe->slot, verdict);
 }
 
 
-/* The member gets no more requests; one that a guard holds is let go here. */
-
-static void
-ngx_etcd_check_failed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_str_t *text)
+void
+ngx_etcd_check_attend(ngx_etcd_service_conf_t *service,
+    ngx_etcd_check_conf_t *conf)
 {
-    u_char     buf[NGX_ETCD_CHECK_RESULT_TEXT];
-    ngx_str_t  reason;
+    ngx_etcd_attendant_t  attendant;
 
-    ngx_etcd_check_result_text(probe->result, probe->status, buf, &reason);
+    attendant.create = ngx_etcd_check_create;
+    attendant.destroy = ngx_etcd_check_destroy;
+    attendant.published = ngx_etcd_check_published;
+    attendant.conf = conf;
+    attendant.verdicts = NGX_ETCD_VERDICT_CHECKS;
 
-    ngx_log_error(NGX_LOG_WARN, check->log, 0,
-                  "etcd: upstream \"%V\": the check of member %V has failed, "
-                  "%ui in a row: %V%s%V",
-                  &check->service->conf->name, ngx_etcd_shown(&probe->name),
-                  check->conf->fails, &reason, text->len ? ", " : "",
-                  ngx_etcd_shown(text));
-}
+    ngx_etcd_attendant_add(&service->attendants, &attendant);
 
-
-static void
-ngx_etcd_check_passed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_uint_t old)
-{
-    if (old & NGX_ETCD_VERDICT_FAILED) {
-        ngx_log_error(NGX_LOG_NOTICE, check->log, 0,
-                      "etcd: upstream \"%V\": the check of member %V succeeds "
-                      "again", &check->service->conf->name,
-                      ngx_etcd_shown(&probe->name));
-    }
-
-    if (old & NGX_ETCD_VERDICT_UNPROVEN) {
-        ngx_log_error(NGX_LOG_INFO, check->log, 0,
-                      "etcd: upstream \"%V\": the first check of member %V "
-                      "has succeeded", &check->service->conf->name,
-                      ngx_etcd_shown(&probe->name));
-
-        ngx_etcd_service_touch(check->service);
-    }
+    service->mandatory = conf->mandatory;
 }

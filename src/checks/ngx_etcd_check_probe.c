@@ -12,20 +12,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static void ngx_etcd_check_probe_call(ngx_etcd_check_probe_t *probe);
-static void ngx_etcd_check_probe_called(void *data,
-    ngx_etcd_check_result_e result, ngx_uint_t status, ngx_str_t *text);
-static void ngx_etcd_check_probe_end(ngx_etcd_check_probe_t *probe,
-    ngx_str_t *text);
-static void ngx_etcd_check_probe_ask(ngx_etcd_check_probe_t *probe);
-static void ngx_etcd_check_probe_done(void *data, ngx_uint_t status,
-    ngx_str_t *text);
-static ngx_etcd_check_result_e ngx_etcd_check_probe_judge(
-    ngx_etcd_check_probe_t *probe, ngx_str_t *body);
-static ngx_uint_t ngx_etcd_check_probe_matches(ngx_etcd_check_conf_t *conf,
-    ngx_str_t *body);
-
-
 static ngx_etcd_check_result_e  ngx_etcd_check_probe_results[] = {
     NGX_ETCD_CHECK_OK,
     NGX_ETCD_CHECK_CONNECT,
@@ -90,27 +76,27 @@ ngx_etcd_check_probe_stop(ngx_etcd_check_probe_t *probe)
 }
 
 
-void
-ngx_etcd_check_probe_start(ngx_etcd_check_probe_t *probe)
+static void
+ngx_etcd_check_probe_end(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 {
-    ngx_etcd_check_conf_t  *conf;
+    probe->took = ngx_etcd_time_budget_now() - probe->begun;
 
-    conf = probe->conf;
+    probe->done(probe, text);
 
-    /* a unix-domain socket has no port */
+    ngx_etcd_check_probe_stop(probe);
+}
 
-    if (conf->port != 0 && probe->sockaddr.sockaddr.sa_family != AF_UNIX) {
-        ngx_inet_set_port(&probe->sockaddr.sockaddr, conf->port);
-    }
 
-    probe->begun = ngx_etcd_time_budget_now();
+static void
+ngx_etcd_check_probe_called(void *data, ngx_etcd_check_result_e result,
+    ngx_uint_t status, ngx_str_t *text)
+{
+    ngx_etcd_check_probe_t *probe = data;
 
-    if (conf->type == NGX_ETCD_CHECK_GRPC) {
-        ngx_etcd_check_probe_call(probe);
+    probe->status = status;
+    probe->result = result;
 
-    } else {
-        ngx_etcd_check_probe_ask(probe);
-    }
+    ngx_etcd_check_probe_end(probe, text);
 }
 
 
@@ -133,14 +119,67 @@ ngx_etcd_check_probe_call(ngx_etcd_check_probe_t *probe)
 }
 
 
+static ngx_uint_t
+ngx_etcd_check_probe_matches(ngx_etcd_check_conf_t *conf, ngx_str_t *body)
+{
+    ngx_str_t  *match;
+
+    match = &conf->match;
+
+    if (match->len == 0) {
+        return 1;
+    }
+
+#if (NGX_PCRE)
+
+    if (conf->regex != NULL) {
+        return ngx_regex_exec(conf->regex, body, NULL, 0) >= 0;
+    }
+
+#endif
+
+    return memmem(body->data, body->len, match->data, match->len) != NULL;
+}
+
+
+static ngx_etcd_check_result_e
+ngx_etcd_check_probe_judge(ngx_etcd_check_probe_t *probe, ngx_str_t *body)
+{
+    ngx_etcd_check_conf_t  *conf;
+
+    conf = probe->conf;
+
+    if (conf->type == NGX_ETCD_CHECK_TCP) {
+        return NGX_ETCD_CHECK_OK;
+    }
+
+    if (probe->status < conf->lowest || probe->status > conf->highest) {
+        return NGX_ETCD_CHECK_STATUS;
+    }
+
+    return ngx_etcd_check_probe_matches(conf, body) ? NGX_ETCD_CHECK_OK
+                                                    : NGX_ETCD_CHECK_BODY;
+}
+
+
 static void
-ngx_etcd_check_probe_called(void *data, ngx_etcd_check_result_e result,
-    ngx_uint_t status, ngx_str_t *text)
+ngx_etcd_check_probe_done(void *data, ngx_uint_t status, ngx_str_t *text)
 {
     ngx_etcd_check_probe_t *probe = data;
 
     probe->status = status;
-    probe->result = result;
+    probe->result = ngx_etcd_check_probe_results[probe->u.http.error];
+
+    if (probe->result == NGX_ETCD_CHECK_OK) {
+        probe->result = ngx_etcd_check_probe_judge(probe, text);
+    }
+
+    if (status != 0) {
+
+        /* the body of an answer is no reason */
+
+        text->len = 0;
+    }
 
     ngx_etcd_check_probe_end(probe, text);
 }
@@ -171,78 +210,25 @@ ngx_etcd_check_probe_ask(ngx_etcd_check_probe_t *probe)
 }
 
 
-static void
-ngx_etcd_check_probe_done(void *data, ngx_uint_t status, ngx_str_t *text)
-{
-    ngx_etcd_check_probe_t *probe = data;
-
-    probe->status = status;
-    probe->result = ngx_etcd_check_probe_results[probe->u.http.error];
-
-    if (probe->result == NGX_ETCD_CHECK_OK) {
-        probe->result = ngx_etcd_check_probe_judge(probe, text);
-    }
-
-    if (status != 0) {
-
-        /* the body of an answer is no reason */
-
-        text->len = 0;
-    }
-
-    ngx_etcd_check_probe_end(probe, text);
-}
-
-
-static void
-ngx_etcd_check_probe_end(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
-{
-    probe->took = ngx_etcd_time_budget_now() - probe->begun;
-
-    probe->done(probe, text);
-
-    ngx_etcd_check_probe_stop(probe);
-}
-
-
-static ngx_etcd_check_result_e
-ngx_etcd_check_probe_judge(ngx_etcd_check_probe_t *probe, ngx_str_t *body)
+void
+ngx_etcd_check_probe_start(ngx_etcd_check_probe_t *probe)
 {
     ngx_etcd_check_conf_t  *conf;
 
     conf = probe->conf;
 
-    if (conf->type == NGX_ETCD_CHECK_TCP) {
-        return NGX_ETCD_CHECK_OK;
+    /* a unix-domain socket has no port */
+
+    if (conf->port != 0 && probe->sockaddr.sockaddr.sa_family != AF_UNIX) {
+        ngx_inet_set_port(&probe->sockaddr.sockaddr, conf->port);
     }
 
-    if (probe->status < conf->lowest || probe->status > conf->highest) {
-        return NGX_ETCD_CHECK_STATUS;
+    probe->begun = ngx_etcd_time_budget_now();
+
+    if (conf->type == NGX_ETCD_CHECK_GRPC) {
+        ngx_etcd_check_probe_call(probe);
+
+    } else {
+        ngx_etcd_check_probe_ask(probe);
     }
-
-    return ngx_etcd_check_probe_matches(conf, body) ? NGX_ETCD_CHECK_OK
-                                                    : NGX_ETCD_CHECK_BODY;
-}
-
-
-static ngx_uint_t
-ngx_etcd_check_probe_matches(ngx_etcd_check_conf_t *conf, ngx_str_t *body)
-{
-    ngx_str_t  *match;
-
-    match = &conf->match;
-
-    if (match->len == 0) {
-        return 1;
-    }
-
-#if (NGX_PCRE)
-
-    if (conf->regex != NULL) {
-        return ngx_regex_exec(conf->regex, body, NULL, 0) >= 0;
-    }
-
-#endif
-
-    return memmem(body->data, body->len, match->data, match->len) != NULL;
 }

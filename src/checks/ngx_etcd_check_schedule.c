@@ -9,10 +9,6 @@
 #include <ngx_etcd_check_schedule.h>
 
 
-static ngx_msec_t ngx_etcd_check_schedule_until(
-    ngx_etcd_check_schedule_t *schedule, ngx_msec_t now, ngx_msec_t offset);
-
-
 void
 ngx_etcd_check_schedule_round(ngx_etcd_check_schedule_t *schedule,
     ngx_msec_t now, ngx_msec_t interval, ngx_uint_t jitter, ngx_uint_t random)
@@ -34,6 +30,18 @@ ngx_etcd_check_schedule_round(ngx_etcd_check_schedule_t *schedule,
 }
 
 
+static ngx_msec_t
+ngx_etcd_check_schedule_until(ngx_etcd_check_schedule_t *schedule,
+    ngx_msec_t now, ngx_msec_t offset)
+{
+    ngx_msec_t  elapsed;
+
+    elapsed = now - schedule->begun;
+
+    return (elapsed < offset) ? offset - elapsed : 0;
+}
+
+
 ngx_msec_t
 ngx_etcd_check_schedule_wait(ngx_etcd_check_schedule_t *schedule,
     ngx_msec_t now, ngx_uint_t n)
@@ -52,16 +60,4 @@ ngx_etcd_check_schedule_left(ngx_etcd_check_schedule_t *schedule,
     ngx_msec_t now)
 {
     return ngx_etcd_check_schedule_until(schedule, now, schedule->length);
-}
-
-
-static ngx_msec_t
-ngx_etcd_check_schedule_until(ngx_etcd_check_schedule_t *schedule,
-    ngx_msec_t now, ngx_msec_t offset)
-{
-    ngx_msec_t  elapsed;
-
-    elapsed = now - schedule->begun;
-
-    return (elapsed < offset) ? offset - elapsed : 0;
 }

@@ -13,174 +13,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static void ngx_etcd_check_slots_look_changed(ngx_etcd_check_slots_t *slots,
-    ngx_uint_t all);
-static ngx_int_t ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots,
-    ngx_uint_t nslots);
-static void ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots);
-static ngx_int_t ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots);
-static ngx_uint_t ngx_etcd_check_slots_piece(ngx_etcd_zone_t *zone, void *data);
-static void ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots,
-    ngx_uint_t n);
-static void ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots,
-    ngx_uint_t chunk, void (*handler)(void *data, ngx_uint_t n), void *data);
-static void ngx_etcd_check_slots_forget(ngx_etcd_check_slots_t *slots,
-    ngx_etcd_check_slot_t *slot);
-static void ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
-    ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict);
-
-
-ngx_int_t
-ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots)
-{
-    ngx_int_t               rc;
-    ngx_uint_t              all;
-    ngx_etcd_member_set_t  *set;
-
-    set = slots->conf->set;
-    all = (slots->slot == NULL);
-
-    if (slots->generation == set->generation
-        && slots->nslots == set->nslots
-        && slots->noted
-        && slots->left == 0)
-    {
-        return NGX_OK;
-    }
-
-    if (slots->nslots < set->nslots) {
-        if (ngx_etcd_check_slots_grow(slots, set->nslots) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        slots->noted = 0;
-    }
-
-    if (!slots->noted) {
-        ngx_etcd_check_slots_annotate(slots);
-    }
-
-    rc = ngx_etcd_zone_lock_owned(slots->conf->zone, 0);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    ngx_etcd_check_slots_look_changed(slots, all);
-
-    ngx_etcd_zone_unlock(slots->conf->zone);
-
-    return ngx_etcd_check_slots_look_all(slots);
-}
-
-
-/* Looks at the slots in the ring, unless all begin anew.  Under the mutex. */
-
-static void
-ngx_etcd_check_slots_look_changed(ngx_etcd_check_slots_t *slots, ngx_uint_t all)
-{
-    ngx_uint_t              n;
-    ngx_atomic_uint_t       from, to;
-    ngx_etcd_member_set_t  *set;
-
-    set = slots->conf->set;
-    from = slots->generation;
-    to = set->generation;
-
-    if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
-        slots->left = slots->nslots;
-        from = to;
-    }
-
-    while (from != to) {
-        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
-
-        if (n < slots->nslots) {
-            ngx_etcd_check_slots_look(slots, n);
-        }
-    }
-
-    slots->generation = to;
-}
-
-
-ngx_uint_t
-ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots)
-{
-    return slots->generation != slots->conf->set->generation
-           || slots->nslots != slots->conf->set->nslots;
-}
-
-
-ngx_uint_t
-ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
-    void (*handler)(void *data, ngx_uint_t n), void *data)
-{
-    uint64_t    chunks, until;
-    ngx_uint_t  n;
-
-    chunks = ngx_etcd_member_set_suspects(slots->conf->set);
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-
-    for (n = 0; chunks != 0; n++) {
-
-        if (!(chunks >> n & 1)) {
-            continue;
-        }
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            (void) __atomic_fetch_or(&slots->conf->set->suspects, chunks,
-                                     __ATOMIC_RELAXED);
-            return 0;
-        }
-
-        chunks &= ~((uint64_t) 1 << n);
-
-        ngx_etcd_check_slots_suspect(slots, n, handler, data);
-    }
-
-    return 1;
-}
-
-
-/* the chunks of a bit */
-
-static void
-ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots, ngx_uint_t chunk,
-    void (*handler)(void *data, ngx_uint_t n), void *data)
-{
-    ngx_uint_t  i, n;
-
-    for ( /* void */ ;
-         chunk * NGX_ETCD_MEMBER_SET_SLOTS < slots->nslots;
-         chunk += 64)
-    {
-        if (ngx_etcd_zone_lock_owned(slots->conf->zone, 0) != NGX_OK) {
-            return;
-        }
-
-        for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
-            n = chunk * NGX_ETCD_MEMBER_SET_SLOTS + i;
-
-            if (n < slots->nslots
-                && ngx_etcd_member_set_suspected(slots->conf->set, n)
-                && slots->slot[n].uid != 0)
-            {
-                handler(data, n);
-            }
-        }
-
-        ngx_etcd_zone_unlock(slots->conf->zone);
-    }
-}
-
-
-void
-ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots)
-{
-    slots->noted &= !slots->full;
-}
-
-
 static ngx_int_t
 ngx_etcd_check_slots_grow(ngx_etcd_check_slots_t *slots, ngx_uint_t nslots)
 {
@@ -226,43 +58,38 @@ ngx_etcd_check_slots_annotate(ngx_etcd_check_slots_t *slots)
 }
 
 
-/* Looks at some slots: if all begin anew, this goes on around. */
-
-static ngx_int_t
-ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots)
+static void
+ngx_etcd_check_slots_forget(ngx_etcd_check_slots_t *slots,
+    ngx_etcd_check_slot_t *slot)
 {
-    ngx_int_t  rc;
-
-    if (slots->left == 0) {
-        return NGX_OK;
+    if (slot->uid != 0) {
+        slots->nmembers--;
+        slots->nfresh -= slot->fresh;
+        slots->ncounted -= slot->counted;
+        slots->nfailed -= slot->failed;
     }
 
-    rc = ngx_etcd_zone_work(slots->conf->zone, 0, ngx_etcd_check_slots_piece,
-                            slots,
-                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET);
-
-    return (rc == NGX_AGAIN) ? NGX_OK : rc;
+    ngx_memzero(slot, sizeof(ngx_etcd_check_slot_t));
 }
 
 
-static ngx_uint_t
-ngx_etcd_check_slots_piece(ngx_etcd_zone_t *zone, void *data)
+static void
+ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
+    ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict)
 {
-    ngx_etcd_check_slots_t *slots = data;
+    ngx_uint_t  failed, counted;
 
-    ngx_uint_t  i;
+    failed = ((verdict & NGX_ETCD_VERDICT_FAILED) != 0);
+    counted = !drains && (failed || !(verdict & NGX_ETCD_VERDICT_UNPROVEN));
+    failed = (failed && counted);
 
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS && slots->left != 0; i++) {
+    slots->ncounted += counted;
+    slots->ncounted -= slot->counted;
+    slots->nfailed += failed;
+    slots->nfailed -= slot->failed;
 
-        if (slots->look >= slots->nslots) {
-            slots->look = 0;
-        }
-
-        ngx_etcd_check_slots_look(slots, slots->look++);
-        slots->left--;
-    }
-
-    return slots->left != 0;
+    slot->counted = counted;
+    slot->failed = failed;
 }
 
 
@@ -300,18 +127,194 @@ ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots, ngx_uint_t n)
 }
 
 
+/* Looks at the slots in the ring, unless all begin anew.  Under the mutex. */
+
 static void
-ngx_etcd_check_slots_forget(ngx_etcd_check_slots_t *slots,
-    ngx_etcd_check_slot_t *slot)
+ngx_etcd_check_slots_look_changed(ngx_etcd_check_slots_t *slots, ngx_uint_t all)
 {
-    if (slot->uid != 0) {
-        slots->nmembers--;
-        slots->nfresh -= slot->fresh;
-        slots->ncounted -= slot->counted;
-        slots->nfailed -= slot->failed;
+    ngx_uint_t              n;
+    ngx_atomic_uint_t       from, to;
+    ngx_etcd_member_set_t  *set;
+
+    set = slots->conf->set;
+    from = slots->generation;
+    to = set->generation;
+
+    if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
+        slots->left = slots->nslots;
+        from = to;
     }
 
-    ngx_memzero(slot, sizeof(ngx_etcd_check_slot_t));
+    while (from != to) {
+        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
+
+        if (n < slots->nslots) {
+            ngx_etcd_check_slots_look(slots, n);
+        }
+    }
+
+    slots->generation = to;
+}
+
+
+static ngx_uint_t
+ngx_etcd_check_slots_piece(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_etcd_check_slots_t *slots = data;
+
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS && slots->left != 0; i++) {
+
+        if (slots->look >= slots->nslots) {
+            slots->look = 0;
+        }
+
+        ngx_etcd_check_slots_look(slots, slots->look++);
+        slots->left--;
+    }
+
+    return slots->left != 0;
+}
+
+
+/* Looks at some slots: if all begin anew, this goes on around. */
+
+static ngx_int_t
+ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots)
+{
+    ngx_int_t  rc;
+
+    if (slots->left == 0) {
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_zone_work(slots->conf->zone, 0, ngx_etcd_check_slots_piece,
+                            slots,
+                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET);
+
+    return (rc == NGX_AGAIN) ? NGX_OK : rc;
+}
+
+
+ngx_int_t
+ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots)
+{
+    ngx_int_t               rc;
+    ngx_uint_t              all;
+    ngx_etcd_member_set_t  *set;
+
+    set = slots->conf->set;
+    all = (slots->slot == NULL);
+
+    if (slots->generation == set->generation
+        && slots->nslots == set->nslots
+        && slots->noted
+        && slots->left == 0)
+    {
+        return NGX_OK;
+    }
+
+    if (slots->nslots < set->nslots) {
+        if (ngx_etcd_check_slots_grow(slots, set->nslots) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        slots->noted = 0;
+    }
+
+    if (!slots->noted) {
+        ngx_etcd_check_slots_annotate(slots);
+    }
+
+    rc = ngx_etcd_zone_lock_owned(slots->conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ngx_etcd_check_slots_look_changed(slots, all);
+
+    ngx_etcd_zone_unlock(slots->conf->zone);
+
+    return ngx_etcd_check_slots_look_all(slots);
+}
+
+
+ngx_uint_t
+ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots)
+{
+    return slots->generation != slots->conf->set->generation
+           || slots->nslots != slots->conf->set->nslots;
+}
+
+
+/* the chunks of a bit */
+
+static void
+ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots, ngx_uint_t chunk,
+    void (*handler)(void *data, ngx_uint_t n), void *data)
+{
+    ngx_uint_t  i, n;
+
+    for ( /* void */ ;
+         chunk * NGX_ETCD_MEMBER_SET_SLOTS < slots->nslots;
+         chunk += 64)
+    {
+        if (ngx_etcd_zone_lock_owned(slots->conf->zone, 0) != NGX_OK) {
+            return;
+        }
+
+        for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+            n = chunk * NGX_ETCD_MEMBER_SET_SLOTS + i;
+
+            if (n < slots->nslots
+                && ngx_etcd_member_set_suspected(slots->conf->set, n)
+                && slots->slot[n].uid != 0)
+            {
+                handler(data, n);
+            }
+        }
+
+        ngx_etcd_zone_unlock(slots->conf->zone);
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
+    void (*handler)(void *data, ngx_uint_t n), void *data)
+{
+    uint64_t    chunks, until;
+    ngx_uint_t  n;
+
+    chunks = ngx_etcd_member_set_suspects(slots->conf->set);
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    for (n = 0; chunks != 0; n++) {
+
+        if (!(chunks >> n & 1)) {
+            continue;
+        }
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            (void) __atomic_fetch_or(&slots->conf->set->suspects, chunks,
+                                     __ATOMIC_RELAXED);
+            return 0;
+        }
+
+        chunks &= ~((uint64_t) 1 << n);
+
+        ngx_etcd_check_slots_suspect(slots, n, handler, data);
+    }
+
+    return 1;
+}
+
+
+void
+ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots)
+{
+    slots->noted &= !slots->full;
 }
 
 
@@ -327,26 +330,6 @@ ngx_etcd_check_slots_count(ngx_etcd_check_slots_t *slots, ngx_uint_t n,
     (void) ngx_etcd_check_probe_wanted(member, &drains);
 
     ngx_etcd_check_slots_add(slots, &slots->slot[n], drains, verdict);
-}
-
-
-static void
-ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
-    ngx_etcd_check_slot_t *slot, ngx_uint_t drains, ngx_uint_t verdict)
-{
-    ngx_uint_t  failed, counted;
-
-    failed = ((verdict & NGX_ETCD_VERDICT_FAILED) != 0);
-    counted = !drains && (failed || !(verdict & NGX_ETCD_VERDICT_UNPROVEN));
-    failed = (failed && counted);
-
-    slots->ncounted += counted;
-    slots->ncounted -= slot->counted;
-    slots->nfailed += failed;
-    slots->nfailed -= slot->failed;
-
-    slot->counted = counted;
-    slot->failed = failed;
 }
 
 

@@ -21,38 +21,23 @@
 #define NGX_ETCD_EJECT_PIECE  64
 
 
-static void ngx_etcd_eject_timer(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject);
-static ngx_uint_t ngx_etcd_eject_piece(ngx_etcd_zone_t *zone, void *data);
-static ngx_int_t ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n);
-static void ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    time_t now);
-static ngx_uint_t ngx_etcd_eject_offered(ngx_etcd_slot_t *slot);
-static void ngx_etcd_eject_rate(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_count_t *sum);
-static void ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n);
-static ngx_uint_t ngx_etcd_eject_find(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    ngx_uint_t compared, ngx_etcd_eject_part_t *part);
-static void ngx_etcd_eject_extend(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_member_t *member, ngx_uint_t n, ngx_etcd_eject_part_t *part);
-static ngx_uint_t ngx_etcd_eject_fails(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    ngx_etcd_eject_part_t *part);
-static void ngx_etcd_eject_tally(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_member_t *member, ngx_etcd_note_t *note);
-static void ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    ngx_etcd_note_t *note, time_t now);
-static void ngx_etcd_eject_name(ngx_etcd_eject_t *eject,
-    ngx_etcd_slot_t *slot);
-static void ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now);
-static ngx_uint_t ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject,
-    ngx_etcd_eject_part_t *part);
-static int ngx_libc_cdecl ngx_etcd_eject_worst(const void *one,
-    const void *two);
-static ngx_etcd_note_t *ngx_etcd_eject_lock(ngx_etcd_eject_t *eject,
-    ngx_uint_t n);
-static void ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    ngx_etcd_eject_part_t *part, time_t now);
-static void ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n);
+static void
+ngx_etcd_eject_timer(ngx_event_t *ev)
+{
+    ngx_etcd_eject_t  *eject;
+
+    eject = ev->data;
+
+    if (ngx_etcd_zone_owned(eject->zone)
+        && (eject->service == NULL || ngx_etcd_service_used(eject->service))
+        && ngx_etcd_eject_step(eject, ngx_time()) == NGX_AGAIN)
+    {
+        ngx_post_event(ev, &ngx_posted_next_events);
+        return;
+    }
+
+    ngx_add_timer(ev, eject->conf->window / NGX_ETCD_EJECT_STEPS);
+}
 
 
 void
@@ -84,22 +69,504 @@ ngx_etcd_eject_stop(ngx_etcd_eject_t *eject)
 }
 
 
-static void
-ngx_etcd_eject_timer(ngx_event_t *ev)
+static ngx_int_t
+ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n)
 {
-    ngx_etcd_eject_t  *eject;
+    ngx_etcd_eject_member_t     *members;
+    ngx_etcd_eject_candidate_t  *candidates;
 
-    eject = ev->data;
+    members = ngx_etcd_alloc_grow(eject->members,
+                                  eject->allocated
+                                  * sizeof(ngx_etcd_eject_member_t),
+                                  n * sizeof(ngx_etcd_eject_member_t),
+                                  eject->log);
+    if (members == NULL) {
+        return NGX_ERROR;
+    }
 
-    if (ngx_etcd_zone_owned(eject->zone)
-        && (eject->service == NULL || ngx_etcd_service_used(eject->service))
-        && ngx_etcd_eject_step(eject, ngx_time()) == NGX_AGAIN)
+    eject->members = members;
+
+    candidates = ngx_etcd_alloc_grow(eject->candidates, 0,
+                                     n * sizeof(ngx_etcd_eject_candidate_t),
+                                     eject->log);
+    if (candidates == NULL) {
+        return NGX_ERROR;
+    }
+
+    eject->candidates = candidates;
+    eject->allocated = n;
+
+    return NGX_OK;
+}
+
+
+/* A step begins.  NGX_ERROR: no memory, the step is left out. */
+
+static ngx_int_t
+ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_member_set_annotate(eject->zone, eject->set);
+
+    if (rc == NGX_ERROR && !eject->full) {
+        eject->full = 1;
+        ngx_log_error(NGX_LOG_ERR, eject->log, 0,
+                      "etcd: upstream \"%V\": the zone is full, \"etcd_eject\" "
+                      "does not count all members: increase \"zone\"",
+                      eject->name);
+    }
+
+    if (eject->set->nslots > eject->allocated
+        && ngx_etcd_eject_grow(eject, eject->set->nslots) != NGX_OK)
     {
-        ngx_post_event(ev, &ngx_posted_next_events);
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(eject->steps, sizeof(eject->steps));
+    eject->nmembers = 0;
+    eject->nejected = 0;
+    eject->nwell = 0;
+    eject->nbad = 0;
+    eject->ncandidates = 0;
+
+    return NGX_OK;
+}
+
+
+/* The oldest step of the window gives way to what was counted since then. */
+
+static void
+ngx_etcd_eject_tally(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
+    ngx_etcd_note_t *note)
+{
+    ngx_etcd_eject_count_t  *step, total;
+
+    total.answers = ngx_etcd_counter_get(&note->answers, note->uid);
+    total.errors = ngx_etcd_counter_get(&note->errors, note->uid);
+
+    step = &member->steps[eject->step];
+
+    member->sum.answers -= step->answers;
+    member->sum.errors -= step->errors;
+
+    /* answers that an earlier agent has seen do not count */
+
+    if (member->fresh) {
+        step->answers = total.answers - member->total.answers;
+        step->errors = total.errors - member->total.errors;
+
+    } else {
+        step->answers = 0;
+        step->errors = 0;
+        member->fresh = 1;
+    }
+
+    member->sum.answers += step->answers;
+    member->sum.errors += step->errors;
+    member->total = total;
+}
+
+
+/* Copies the name of a member, to be logged. */
+
+static void
+ngx_etcd_eject_name(ngx_etcd_eject_t *eject, ngx_etcd_slot_t *slot)
+{
+    ngx_etcd_member_pack_t  record;
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    eject->member.data = eject->text;
+    eject->member.len = ngx_min(record.name.len, sizeof(eject->text));
+
+    ngx_memcpy(eject->text, record.name.data, eject->member.len);
+}
+
+
+/* The member is used again when its time is over, and judged anew. */
+
+static void
+ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_note_t *note, time_t now)
+{
+    ngx_etcd_slot_t  *slot;
+
+    if (note->until == 0) {
+
+        if (note->level != 0
+            && (int32_t) ((uint32_t) now - note->rested)
+               >= (int32_t) eject->conf->time)
+        {
+            note->level--;
+            note->rested = (uint32_t) now;
+        }
+
         return;
     }
 
-    ngx_add_timer(ev, eject->conf->window / NGX_ETCD_EJECT_STEPS);
+    if ((int32_t) ((uint32_t) now - note->until) < 0 && !eject->pardon) {
+        return;
+    }
+
+    note->until = 0;
+    note->rested = (uint32_t) now;
+
+    ngx_memzero(&eject->members[n].sum, sizeof(ngx_etcd_eject_count_t));
+    ngx_memzero(eject->members[n].steps, sizeof(eject->members[n].steps));
+
+    slot = ngx_etcd_member_set_slot(eject->set, n);
+
+    (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0,
+                                 NGX_ETCD_VERDICT_EJECTED);
+
+    ngx_etcd_eject_name(eject, slot);
+}
+
+
+/* A member that is down, drained or fails its checks gets no requests. */
+
+static ngx_uint_t
+ngx_etcd_eject_offered(ngx_etcd_slot_t *slot)
+{
+    ngx_etcd_member_pack_t  record;
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    return !record.attr.down
+           && !record.attr.drain
+           && !(ngx_etcd_counter_get(&slot->verdict, slot->uid)
+                & (NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN));
+}
+
+
+/* A bad member fails too often for any other one to stick out beside it. */
+
+static void
+ngx_etcd_eject_rate(ngx_etcd_eject_t *eject, ngx_etcd_eject_count_t *sum)
+{
+    if ((uint64_t) NGX_ETCD_EJECT_FACTOR * sum->errors > sum->answers) {
+        eject->nbad++;
+
+    } else if (sum->answers != 0) {
+        eject->nwell++;
+    }
+}
+
+
+/* Adds the n-th newest step, from 0; the part has the newer ones. */
+
+static void
+ngx_etcd_eject_extend(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
+    ngx_uint_t n, ngx_etcd_eject_part_t *part)
+{
+    ngx_etcd_eject_count_t  *all, *own;
+
+    n = (eject->step + NGX_ETCD_EJECT_STEPS - n) % NGX_ETCD_EJECT_STEPS;
+
+    own = &member->steps[n];
+    all = &eject->steps[n];
+
+    part->own.answers += own->answers;
+    part->own.errors += own->errors;
+    part->others.answers += all->answers - own->answers;
+    part->others.errors += all->errors - own->errors;
+}
+
+
+/* "n" is the oldest step of the part. */
+
+static ngx_uint_t
+ngx_etcd_eject_fails(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_eject_part_t *part)
+{
+    uint32_t  enough;
+
+    enough = (n == NGX_ETCD_EJECT_STEPS - 1) ? part->own.answers
+                                             : part->own.errors;
+
+    return enough >= eject->conf->min
+           && part->own.answers != 0
+           && (uint64_t) part->own.errors * 100
+              >= (uint64_t) part->own.answers * eject->conf->errors;
+}
+
+
+/*
+ * Compared with all others that are in use, over the same steps: if all fail
+ * alike, the cause is elsewhere.
+ */
+
+static ngx_uint_t
+ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject, ngx_etcd_eject_part_t *part)
+{
+    return part->others.answers >= eject->conf->min
+           && (uint64_t) part->own.errors * part->others.answers
+              >= (uint64_t) NGX_ETCD_EJECT_FACTOR * part->others.errors
+                 * part->own.answers;
+}
+
+
+/*
+ * Finds the shortest part in which the member of slot n fails and, if
+ * "compared" is set, sticks out.  Returns 0 if there is none.
+ */
+
+static ngx_uint_t
+ngx_etcd_eject_find(ngx_etcd_eject_t *eject, ngx_uint_t n, ngx_uint_t compared,
+    ngx_etcd_eject_part_t *part)
+{
+    ngx_uint_t  i;
+
+    ngx_memzero(part, sizeof(ngx_etcd_eject_part_t));
+
+    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
+        ngx_etcd_eject_extend(eject, &eject->members[n], i, part);
+
+        if (ngx_etcd_eject_fails(eject, i, part)
+            && (!compared || ngx_etcd_eject_sticks_out(eject, part)))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* Candidates are compared with the others when all have been read. */
+
+static void
+ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n)
+{
+    ngx_etcd_eject_part_t        part;
+    ngx_etcd_eject_candidate_t  *candidate;
+
+    if (ngx_etcd_eject_find(eject, n, 0, &part)) {
+        candidate = &eject->candidates[eject->ncandidates++];
+
+        candidate->slot = n;
+        candidate->share = (ngx_uint_t) part.own.errors * 1000
+                           / part.own.answers;
+    }
+}
+
+
+static void
+ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
+{
+    ngx_uint_t                i;
+    ngx_etcd_note_t          *note;
+    ngx_etcd_eject_member_t  *member;
+
+    note = ngx_etcd_member_set_own_note(eject->set, n);
+    member = &eject->members[n];
+
+    if (note == NULL) {
+        member->uid = 0;
+        return;
+    }
+
+    if (member->uid != note->uid) {
+        ngx_memzero(member, sizeof(ngx_etcd_eject_member_t));
+        member->uid = note->uid;
+    }
+
+    ngx_etcd_eject_tally(eject, member, note);
+    ngx_etcd_eject_age(eject, n, note, now);
+
+    if (!ngx_etcd_eject_offered(ngx_etcd_member_set_slot(eject->set, n))) {
+        return;
+    }
+
+    eject->nmembers++;
+
+    if (note->until != 0) {
+        eject->nejected++;
+        return;
+    }
+
+    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
+        eject->steps[i].answers += member->steps[i].answers;
+        eject->steps[i].errors += member->steps[i].errors;
+    }
+
+    ngx_etcd_eject_rate(eject, &member->sum);
+
+    if (member->sum.errors != 0) {
+        ngx_etcd_eject_nominate(eject, n);
+    }
+}
+
+
+/* Ends after a member that is used again, which is logged without the mutex. */
+
+static ngx_uint_t
+ngx_etcd_eject_piece(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_etcd_eject_t *eject = data;
+
+    ngx_uint_t  n, last;
+
+    n = ngx_min(eject->allocated, eject->set->nslots);
+    last = ngx_min(eject->next + NGX_ETCD_EJECT_PIECE, n);
+
+    while (eject->next < last) {
+        ngx_etcd_eject_read(eject, eject->next++, eject->now);
+
+        if (eject->member.len != 0) {
+            return 0;
+        }
+    }
+
+    return last < n;
+}
+
+
+static int ngx_libc_cdecl
+ngx_etcd_eject_worst(const void *one, const void *two)
+{
+    const ngx_etcd_eject_candidate_t  *a, *b;
+
+    a = one;
+    b = two;
+
+    return (a->share < b->share) - (a->share > b->share);
+}
+
+
+/*
+ * Locks the mutex, and copies the name of a member.  NULL: the mutex is not
+ * locked, or the member is gone.
+ */
+
+static ngx_etcd_note_t *
+ngx_etcd_eject_lock(ngx_etcd_eject_t *eject, ngx_uint_t n)
+{
+    ngx_etcd_note_t  *note;
+
+    if (ngx_etcd_zone_lock_owned(eject->zone, 0) != NGX_OK) {
+        return NULL;
+    }
+
+    note = ngx_etcd_member_set_own_note(eject->set, n);
+
+    if (note == NULL || note->uid != eject->members[n].uid) {
+        ngx_etcd_zone_unlock(eject->zone);
+        return NULL;
+    }
+
+    ngx_etcd_eject_name(eject, ngx_etcd_member_set_slot(eject->set, n));
+
+    return note;
+}
+
+
+/* Reported once, until no member has to be spared. */
+
+static void
+ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n)
+{
+    if (eject->limited || ngx_etcd_eject_lock(eject, n) == NULL) {
+        return;
+    }
+
+    ngx_etcd_zone_unlock(eject->zone);
+
+    eject->limited = 1;
+
+    ngx_log_error(NGX_LOG_WARN, eject->log, 0,
+                  "etcd: upstream \"%V\": member %V fails but is not ejected: "
+                  "with %ui of %ui members ejected, one more is over "
+                  "\"max=%ui%%\"", eject->name, ngx_etcd_shown(&eject->member),
+                  eject->nejected, eject->nmembers, eject->conf->max);
+}
+
+
+static void
+ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
+    ngx_etcd_eject_part_t *part, time_t now)
+{
+    time_t                    time;
+    ngx_uint_t                i;
+    ngx_etcd_note_t          *note;
+    ngx_etcd_slot_t          *slot;
+    ngx_etcd_eject_member_t  *member;
+
+    note = ngx_etcd_eject_lock(eject, n);
+    if (note == NULL) {
+        return;
+    }
+
+    slot = ngx_etcd_member_set_slot(eject->set, n);
+    member = &eject->members[n];
+
+    time = eject->conf->time << note->level;
+
+    note->until = (uint32_t) (now + time);
+    note->ejections++;
+
+    if (note->level < NGX_ETCD_EJECT_DOUBLINGS) {
+        note->level++;
+    }
+
+    eject->set->ejections++;
+
+    (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid,
+                                 NGX_ETCD_VERDICT_EJECTED, 0);
+
+    ngx_etcd_zone_unlock(eject->zone);
+
+    eject->nejected++;
+
+    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
+        eject->steps[i].answers -= member->steps[i].answers;
+        eject->steps[i].errors -= member->steps[i].errors;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, eject->log, 0,
+                  "etcd: upstream \"%V\": member %V is ejected for %T s: %uD "
+                  "of its last %uD answers were errors, %uD of %uD of the "
+                  "others'", eject->name, ngx_etcd_shown(&eject->member), time,
+                  part->own.errors, part->own.answers, part->others.errors,
+                  part->others.answers);
+}
+
+
+/* Ejects the members that stick out, the worst first. */
+
+static void
+ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_eject_part_t        part;
+    ngx_etcd_eject_candidate_t  *candidate;
+
+    if (eject->ncandidates == 0) {
+        eject->limited = 0;
+        return;
+    }
+
+    candidate = eject->candidates;
+
+    ngx_qsort(candidate, eject->ncandidates,
+              sizeof(ngx_etcd_eject_candidate_t), ngx_etcd_eject_worst);
+
+    for (i = 0; i < eject->ncandidates; i++) {
+
+        if (!ngx_etcd_eject_find(eject, candidate[i].slot, 1, &part)) {
+            continue;
+        }
+
+        if ((eject->nejected + 1) * 100 > eject->conf->max * eject->nmembers) {
+            ngx_etcd_eject_refuse(eject, candidate[i].slot);
+            return;
+        }
+
+        ngx_etcd_eject_member(eject, candidate[i].slot, &part, now);
+    }
+
+    eject->limited = 0;
 }
 
 
@@ -154,507 +621,6 @@ ngx_etcd_eject_step(ngx_etcd_eject_t *eject, time_t now)
                          || eject->nejected == eject->nmembers));
 
     return NGX_OK;
-}
-
-
-/* A step begins.  NGX_ERROR: no memory, the step is left out. */
-
-static ngx_int_t
-ngx_etcd_eject_prepare(ngx_etcd_eject_t *eject)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_member_set_annotate(eject->zone, eject->set);
-
-    if (rc == NGX_ERROR && !eject->full) {
-        eject->full = 1;
-        ngx_log_error(NGX_LOG_ERR, eject->log, 0,
-                      "etcd: upstream \"%V\": the zone is full, \"etcd_eject\" "
-                      "does not count all members: increase \"zone\"",
-                      eject->name);
-    }
-
-    if (eject->set->nslots > eject->allocated
-        && ngx_etcd_eject_grow(eject, eject->set->nslots) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ngx_memzero(eject->steps, sizeof(eject->steps));
-    eject->nmembers = 0;
-    eject->nejected = 0;
-    eject->nwell = 0;
-    eject->nbad = 0;
-    eject->ncandidates = 0;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_eject_grow(ngx_etcd_eject_t *eject, ngx_uint_t n)
-{
-    ngx_etcd_eject_member_t     *members;
-    ngx_etcd_eject_candidate_t  *candidates;
-
-    members = ngx_etcd_alloc_grow(eject->members,
-                                  eject->allocated
-                                  * sizeof(ngx_etcd_eject_member_t),
-                                  n * sizeof(ngx_etcd_eject_member_t),
-                                  eject->log);
-    if (members == NULL) {
-        return NGX_ERROR;
-    }
-
-    eject->members = members;
-
-    candidates = ngx_etcd_alloc_grow(eject->candidates, 0,
-                                     n * sizeof(ngx_etcd_eject_candidate_t),
-                                     eject->log);
-    if (candidates == NULL) {
-        return NGX_ERROR;
-    }
-
-    eject->candidates = candidates;
-    eject->allocated = n;
-
-    return NGX_OK;
-}
-
-
-/* Ends after a member that is used again, which is logged without the mutex. */
-
-static ngx_uint_t
-ngx_etcd_eject_piece(ngx_etcd_zone_t *zone, void *data)
-{
-    ngx_etcd_eject_t *eject = data;
-
-    ngx_uint_t  n, last;
-
-    n = ngx_min(eject->allocated, eject->set->nslots);
-    last = ngx_min(eject->next + NGX_ETCD_EJECT_PIECE, n);
-
-    while (eject->next < last) {
-        ngx_etcd_eject_read(eject, eject->next++, eject->now);
-
-        if (eject->member.len != 0) {
-            return 0;
-        }
-    }
-
-    return last < n;
-}
-
-
-static void
-ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
-{
-    ngx_uint_t                i;
-    ngx_etcd_note_t          *note;
-    ngx_etcd_eject_member_t  *member;
-
-    note = ngx_etcd_member_set_own_note(eject->set, n);
-    member = &eject->members[n];
-
-    if (note == NULL) {
-        member->uid = 0;
-        return;
-    }
-
-    if (member->uid != note->uid) {
-        ngx_memzero(member, sizeof(ngx_etcd_eject_member_t));
-        member->uid = note->uid;
-    }
-
-    ngx_etcd_eject_tally(eject, member, note);
-    ngx_etcd_eject_age(eject, n, note, now);
-
-    if (!ngx_etcd_eject_offered(ngx_etcd_member_set_slot(eject->set, n))) {
-        return;
-    }
-
-    eject->nmembers++;
-
-    if (note->until != 0) {
-        eject->nejected++;
-        return;
-    }
-
-    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
-        eject->steps[i].answers += member->steps[i].answers;
-        eject->steps[i].errors += member->steps[i].errors;
-    }
-
-    ngx_etcd_eject_rate(eject, &member->sum);
-
-    if (member->sum.errors != 0) {
-        ngx_etcd_eject_nominate(eject, n);
-    }
-}
-
-
-/* Candidates are compared with the others when all have been read. */
-
-static void
-ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n)
-{
-    ngx_etcd_eject_part_t        part;
-    ngx_etcd_eject_candidate_t  *candidate;
-
-    if (ngx_etcd_eject_find(eject, n, 0, &part)) {
-        candidate = &eject->candidates[eject->ncandidates++];
-
-        candidate->slot = n;
-        candidate->share = (ngx_uint_t) part.own.errors * 1000
-                           / part.own.answers;
-    }
-}
-
-
-/*
- * Finds the shortest part in which the member of slot n fails and, if
- * "compared" is set, sticks out.  Returns 0 if there is none.
- */
-
-static ngx_uint_t
-ngx_etcd_eject_find(ngx_etcd_eject_t *eject, ngx_uint_t n, ngx_uint_t compared,
-    ngx_etcd_eject_part_t *part)
-{
-    ngx_uint_t  i;
-
-    ngx_memzero(part, sizeof(ngx_etcd_eject_part_t));
-
-    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
-        ngx_etcd_eject_extend(eject, &eject->members[n], i, part);
-
-        if (ngx_etcd_eject_fails(eject, i, part)
-            && (!compared || ngx_etcd_eject_sticks_out(eject, part)))
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* Adds the n-th newest step, from 0; the part has the newer ones. */
-
-static void
-ngx_etcd_eject_extend(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
-    ngx_uint_t n, ngx_etcd_eject_part_t *part)
-{
-    ngx_etcd_eject_count_t  *all, *own;
-
-    n = (eject->step + NGX_ETCD_EJECT_STEPS - n) % NGX_ETCD_EJECT_STEPS;
-
-    own = &member->steps[n];
-    all = &eject->steps[n];
-
-    part->own.answers += own->answers;
-    part->own.errors += own->errors;
-    part->others.answers += all->answers - own->answers;
-    part->others.errors += all->errors - own->errors;
-}
-
-
-/* "n" is the oldest step of the part. */
-
-static ngx_uint_t
-ngx_etcd_eject_fails(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    ngx_etcd_eject_part_t *part)
-{
-    uint32_t  enough;
-
-    enough = (n == NGX_ETCD_EJECT_STEPS - 1) ? part->own.answers
-                                             : part->own.errors;
-
-    return enough >= eject->conf->min
-           && part->own.answers != 0
-           && (uint64_t) part->own.errors * 100
-              >= (uint64_t) part->own.answers * eject->conf->errors;
-}
-
-
-/* A member that is down, drained or fails its checks gets no requests. */
-
-static ngx_uint_t
-ngx_etcd_eject_offered(ngx_etcd_slot_t *slot)
-{
-    ngx_etcd_member_pack_t  record;
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
-
-    return !record.attr.down
-           && !record.attr.drain
-           && !(ngx_etcd_counter_get(&slot->verdict, slot->uid)
-                & (NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN));
-}
-
-
-/* A bad member fails too often for any other one to stick out beside it. */
-
-static void
-ngx_etcd_eject_rate(ngx_etcd_eject_t *eject, ngx_etcd_eject_count_t *sum)
-{
-    if ((uint64_t) NGX_ETCD_EJECT_FACTOR * sum->errors > sum->answers) {
-        eject->nbad++;
-
-    } else if (sum->answers != 0) {
-        eject->nwell++;
-    }
-}
-
-
-/* The oldest step of the window gives way to what was counted since then. */
-
-static void
-ngx_etcd_eject_tally(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
-    ngx_etcd_note_t *note)
-{
-    ngx_etcd_eject_count_t  *step, total;
-
-    total.answers = ngx_etcd_counter_get(&note->answers, note->uid);
-    total.errors = ngx_etcd_counter_get(&note->errors, note->uid);
-
-    step = &member->steps[eject->step];
-
-    member->sum.answers -= step->answers;
-    member->sum.errors -= step->errors;
-
-    /* answers that an earlier agent has seen do not count */
-
-    if (member->fresh) {
-        step->answers = total.answers - member->total.answers;
-        step->errors = total.errors - member->total.errors;
-
-    } else {
-        step->answers = 0;
-        step->errors = 0;
-        member->fresh = 1;
-    }
-
-    member->sum.answers += step->answers;
-    member->sum.errors += step->errors;
-    member->total = total;
-}
-
-
-/* The member is used again when its time is over, and judged anew. */
-
-static void
-ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    ngx_etcd_note_t *note, time_t now)
-{
-    ngx_etcd_slot_t  *slot;
-
-    if (note->until == 0) {
-
-        if (note->level != 0
-            && (int32_t) ((uint32_t) now - note->rested)
-               >= (int32_t) eject->conf->time)
-        {
-            note->level--;
-            note->rested = (uint32_t) now;
-        }
-
-        return;
-    }
-
-    if ((int32_t) ((uint32_t) now - note->until) < 0 && !eject->pardon) {
-        return;
-    }
-
-    note->until = 0;
-    note->rested = (uint32_t) now;
-
-    ngx_memzero(&eject->members[n].sum, sizeof(ngx_etcd_eject_count_t));
-    ngx_memzero(eject->members[n].steps, sizeof(eject->members[n].steps));
-
-    slot = ngx_etcd_member_set_slot(eject->set, n);
-
-    (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0,
-                                 NGX_ETCD_VERDICT_EJECTED);
-
-    ngx_etcd_eject_name(eject, slot);
-}
-
-
-/* Copies the name of a member, to be logged. */
-
-static void
-ngx_etcd_eject_name(ngx_etcd_eject_t *eject, ngx_etcd_slot_t *slot)
-{
-    ngx_etcd_member_pack_t  record;
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
-
-    eject->member.data = eject->text;
-    eject->member.len = ngx_min(record.name.len, sizeof(eject->text));
-
-    ngx_memcpy(eject->text, record.name.data, eject->member.len);
-}
-
-
-/* Ejects the members that stick out, the worst first. */
-
-static void
-ngx_etcd_eject_judge(ngx_etcd_eject_t *eject, time_t now)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_eject_part_t        part;
-    ngx_etcd_eject_candidate_t  *candidate;
-
-    if (eject->ncandidates == 0) {
-        eject->limited = 0;
-        return;
-    }
-
-    candidate = eject->candidates;
-
-    ngx_qsort(candidate, eject->ncandidates,
-              sizeof(ngx_etcd_eject_candidate_t), ngx_etcd_eject_worst);
-
-    for (i = 0; i < eject->ncandidates; i++) {
-
-        if (!ngx_etcd_eject_find(eject, candidate[i].slot, 1, &part)) {
-            continue;
-        }
-
-        if ((eject->nejected + 1) * 100 > eject->conf->max * eject->nmembers) {
-            ngx_etcd_eject_refuse(eject, candidate[i].slot);
-            return;
-        }
-
-        ngx_etcd_eject_member(eject, candidate[i].slot, &part, now);
-    }
-
-    eject->limited = 0;
-}
-
-
-static int ngx_libc_cdecl
-ngx_etcd_eject_worst(const void *one, const void *two)
-{
-    const ngx_etcd_eject_candidate_t  *a, *b;
-
-    a = one;
-    b = two;
-
-    return (a->share < b->share) - (a->share > b->share);
-}
-
-
-/*
- * Compared with all others that are in use, over the same steps: if all fail
- * alike, the cause is elsewhere.
- */
-
-static ngx_uint_t
-ngx_etcd_eject_sticks_out(ngx_etcd_eject_t *eject, ngx_etcd_eject_part_t *part)
-{
-    return part->others.answers >= eject->conf->min
-           && (uint64_t) part->own.errors * part->others.answers
-              >= (uint64_t) NGX_ETCD_EJECT_FACTOR * part->others.errors
-                 * part->own.answers;
-}
-
-
-/*
- * Locks the mutex, and copies the name of a member.  NULL: the mutex is not
- * locked, or the member is gone.
- */
-
-static ngx_etcd_note_t *
-ngx_etcd_eject_lock(ngx_etcd_eject_t *eject, ngx_uint_t n)
-{
-    ngx_etcd_note_t  *note;
-
-    if (ngx_etcd_zone_lock_owned(eject->zone, 0) != NGX_OK) {
-        return NULL;
-    }
-
-    note = ngx_etcd_member_set_own_note(eject->set, n);
-
-    if (note == NULL || note->uid != eject->members[n].uid) {
-        ngx_etcd_zone_unlock(eject->zone);
-        return NULL;
-    }
-
-    ngx_etcd_eject_name(eject, ngx_etcd_member_set_slot(eject->set, n));
-
-    return note;
-}
-
-
-static void
-ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
-    ngx_etcd_eject_part_t *part, time_t now)
-{
-    time_t                    time;
-    ngx_uint_t                i;
-    ngx_etcd_note_t          *note;
-    ngx_etcd_slot_t          *slot;
-    ngx_etcd_eject_member_t  *member;
-
-    note = ngx_etcd_eject_lock(eject, n);
-    if (note == NULL) {
-        return;
-    }
-
-    slot = ngx_etcd_member_set_slot(eject->set, n);
-    member = &eject->members[n];
-
-    time = eject->conf->time << note->level;
-
-    note->until = (uint32_t) (now + time);
-    note->ejections++;
-
-    if (note->level < NGX_ETCD_EJECT_DOUBLINGS) {
-        note->level++;
-    }
-
-    eject->set->ejections++;
-
-    (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid,
-                                 NGX_ETCD_VERDICT_EJECTED, 0);
-
-    ngx_etcd_zone_unlock(eject->zone);
-
-    eject->nejected++;
-
-    for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
-        eject->steps[i].answers -= member->steps[i].answers;
-        eject->steps[i].errors -= member->steps[i].errors;
-    }
-
-    ngx_log_error(NGX_LOG_WARN, eject->log, 0,
-                  "etcd: upstream \"%V\": member %V is ejected for %T s: %uD "
-                  "of its last %uD answers were errors, %uD of %uD of the "
-                  "others'", eject->name, ngx_etcd_shown(&eject->member), time,
-                  part->own.errors, part->own.answers, part->others.errors,
-                  part->others.answers);
-}
-
-
-/* Reported once, until no member has to be spared. */
-
-static void
-ngx_etcd_eject_refuse(ngx_etcd_eject_t *eject, ngx_uint_t n)
-{
-    if (eject->limited || ngx_etcd_eject_lock(eject, n) == NULL) {
-        return;
-    }
-
-    ngx_etcd_zone_unlock(eject->zone);
-
-    eject->limited = 1;
-
-    ngx_log_error(NGX_LOG_WARN, eject->log, 0,
-                  "etcd: upstream \"%V\": member %V fails but is not ejected: "
-                  "with %ui of %ui members ejected, one more is over "
-                  "\"max=%ui%%\"", eject->name, ngx_etcd_shown(&eject->member),
-                  eject->nejected, eject->nmembers, eject->conf->max);
 }
 
 

@@ -24,15 +24,10 @@ typedef struct {
 } ngx_etcd_eject_parameter_t;
 
 
-static ngx_int_t ngx_etcd_eject_conf_parameter(ngx_conf_t *cf,
-    ngx_etcd_eject_conf_t *conf, ngx_str_t *value, ngx_uint_t stream,
-    uint32_t *seen);
 static ngx_int_t ngx_etcd_eject_conf_errors(ngx_etcd_eject_conf_t *conf,
     ngx_str_t *value);
 static ngx_int_t ngx_etcd_eject_conf_status(ngx_etcd_eject_conf_t *conf,
     ngx_str_t *value);
-static ngx_int_t ngx_etcd_eject_conf_statuses(ngx_etcd_eject_conf_t *conf,
-    u_char *p, size_t len);
 static ngx_int_t ngx_etcd_eject_conf_window(ngx_etcd_eject_conf_t *conf,
     ngx_str_t *value);
 static ngx_int_t ngx_etcd_eject_conf_min(ngx_etcd_eject_conf_t *conf,
@@ -41,9 +36,6 @@ static ngx_int_t ngx_etcd_eject_conf_time(ngx_etcd_eject_conf_t *conf,
     ngx_str_t *value);
 static ngx_int_t ngx_etcd_eject_conf_max(ngx_etcd_eject_conf_t *conf,
     ngx_str_t *value);
-static void *ngx_etcd_eject_conf_create(ngx_etcd_service_t *service,
-    void *conf, ngx_pool_t *pool);
-static void ngx_etcd_eject_conf_destroy(void *data);
 
 
 static ngx_etcd_eject_parameter_t  ngx_etcd_eject_parameters[] = {
@@ -57,44 +49,33 @@ static ngx_etcd_eject_parameter_t  ngx_etcd_eject_parameters[] = {
 };
 
 
-ngx_etcd_eject_conf_t *
-ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
+static ngx_int_t
+ngx_etcd_eject_conf_statuses(ngx_etcd_eject_conf_t *conf, u_char *p,
+    size_t len)
 {
-    uint32_t                seen;
-    ngx_str_t              *value;
-    ngx_uint_t              i;
-    ngx_etcd_eject_conf_t  *conf;
+    u_char     *dash;
+    ngx_int_t   low, high;
 
-    conf = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_eject_conf_t));
-    if (conf == NULL) {
-        return NULL;
+    dash = ngx_strlchr(p, p + len, '-');
+
+    if (dash != NULL) {
+        low = ngx_atoi(p, dash - p);
+        high = ngx_atoi(dash + 1, p + len - dash - 1);
+
+    } else {
+        low = ngx_atoi(p, len);
+        high = low;
     }
 
-    conf->window = NGX_ETCD_EJECT_WINDOW;
-    conf->time = NGX_ETCD_EJECT_TIME;
-    conf->min = NGX_ETCD_EJECT_ANSWERS;
-    conf->max = NGX_ETCD_EJECT_SHARE;
-
-    (void) ngx_etcd_eject_conf_statuses(conf, (u_char *) "500-599", 7);
-
-    value = cf->args->elts;
-    seen = 0;
-
-    for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_etcd_eject_conf_parameter(cf, conf, &value[i], stream, &seen)
-            != NGX_OK)
-        {
-            return NULL;
-        }
+    if (low < 100 || high < low || high >= NGX_ETCD_EJECT_STATUSES) {
+        return NGX_ERROR;
     }
 
-    if (conf->errors == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" needs the parameter \"errors=\"", &value[0]);
-        return NULL;
+    for ( /* void */ ; low <= high; low++) {
+        conf->statuses[low / 32] |= (uint32_t) 1 << low % 32;
     }
 
-    return conf;
+    return NGX_OK;
 }
 
 
@@ -148,6 +129,47 @@ ngx_etcd_eject_conf_parameter(ngx_conf_t *cf, ngx_etcd_eject_conf_t *conf,
 }
 
 
+ngx_etcd_eject_conf_t *
+ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
+{
+    uint32_t                seen;
+    ngx_str_t              *value;
+    ngx_uint_t              i;
+    ngx_etcd_eject_conf_t  *conf;
+
+    conf = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_eject_conf_t));
+    if (conf == NULL) {
+        return NULL;
+    }
+
+    conf->window = NGX_ETCD_EJECT_WINDOW;
+    conf->time = NGX_ETCD_EJECT_TIME;
+    conf->min = NGX_ETCD_EJECT_ANSWERS;
+    conf->max = NGX_ETCD_EJECT_SHARE;
+
+    (void) ngx_etcd_eject_conf_statuses(conf, (u_char *) "500-599", 7);
+
+    value = cf->args->elts;
+    seen = 0;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        if (ngx_etcd_eject_conf_parameter(cf, conf, &value[i], stream, &seen)
+            != NGX_OK)
+        {
+            return NULL;
+        }
+    }
+
+    if (conf->errors == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" needs the parameter \"errors=\"", &value[0]);
+        return NULL;
+    }
+
+    return conf;
+}
+
+
 static ngx_int_t
 ngx_etcd_eject_conf_errors(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
 {
@@ -180,36 +202,6 @@ ngx_etcd_eject_conf_status(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
 
         p = comma + 1;
     }
-}
-
-
-static ngx_int_t
-ngx_etcd_eject_conf_statuses(ngx_etcd_eject_conf_t *conf, u_char *p,
-    size_t len)
-{
-    u_char     *dash;
-    ngx_int_t   low, high;
-
-    dash = ngx_strlchr(p, p + len, '-');
-
-    if (dash != NULL) {
-        low = ngx_atoi(p, dash - p);
-        high = ngx_atoi(dash + 1, p + len - dash - 1);
-
-    } else {
-        low = ngx_atoi(p, len);
-        high = low;
-    }
-
-    if (low < 100 || high < low || high >= NGX_ETCD_EJECT_STATUSES) {
-        return NGX_ERROR;
-    }
-
-    for ( /* void */ ; low <= high; low++) {
-        conf->statuses[low / 32] |= (uint32_t) 1 << low % 32;
-    }
-
-    return NGX_OK;
 }
 
 
@@ -271,22 +263,6 @@ ngx_etcd_eject_conf_max(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
 }
 
 
-void
-ngx_etcd_eject_conf_use(ngx_etcd_eject_conf_t *conf,
-    ngx_etcd_service_conf_t *service)
-{
-    ngx_etcd_attendant_t  attendant;
-
-    attendant.create = ngx_etcd_eject_conf_create;
-    attendant.destroy = ngx_etcd_eject_conf_destroy;
-    attendant.published = NULL;
-    attendant.conf = conf;
-    attendant.verdicts = NGX_ETCD_VERDICT_EJECTED;
-
-    ngx_etcd_attendant_add(&service->attendants, &attendant);
-}
-
-
 static void *
 ngx_etcd_eject_conf_create(ngx_etcd_service_t *service, void *conf,
     ngx_pool_t *pool)
@@ -315,4 +291,20 @@ static void
 ngx_etcd_eject_conf_destroy(void *data)
 {
     ngx_etcd_eject_stop(data);
+}
+
+
+void
+ngx_etcd_eject_conf_use(ngx_etcd_eject_conf_t *conf,
+    ngx_etcd_service_conf_t *service)
+{
+    ngx_etcd_attendant_t  attendant;
+
+    attendant.create = ngx_etcd_eject_conf_create;
+    attendant.destroy = ngx_etcd_eject_conf_destroy;
+    attendant.published = NULL;
+    attendant.conf = conf;
+    attendant.verdicts = NGX_ETCD_VERDICT_EJECTED;
+
+    ngx_etcd_attendant_add(&service->attendants, &attendant);
 }

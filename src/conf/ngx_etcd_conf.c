@@ -10,10 +10,6 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_etcd_conf_t *ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf,
-    ngx_str_t *name);
-
-
 static ngx_etcd_conf_t *
 ngx_etcd_conf_find(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
 {

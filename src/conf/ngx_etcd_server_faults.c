@@ -12,19 +12,37 @@
 #include <ngx_etcd_shown.h>
 
 
-static void ngx_etcd_server_faults_known(void *data, ngx_str_t *url,
-    uint64_t version);
-static void ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf,
-    ngx_str_t *url);
-static void ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
-    uint64_t version, char *fault, char *what, uint64_t mended);
-
-
-ngx_int_t
-ngx_etcd_server_faults_ask(ngx_etcd_cluster_t *cluster, ngx_etcd_conf_t *conf)
+static void
+ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
 {
-    return ngx_etcd_server_version_ask(cluster, ngx_etcd_server_faults_known,
-                                       conf);
+    if ((conf->coordinates
+         || (conf->secrets || conf->client.user.len != 0))
+        && ngx_etcd_server_versions_first(&conf->zone,
+                                          NGX_ETCD_SERVER_VERSIONS_UNTOLD))
+    {
+        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                      "etcd cluster \"%V\": endpoint %V does not tell its "
+                      "version, which is not checked",
+                      &conf->name, ngx_etcd_shown(url));
+    }
+}
+
+
+static void
+ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
+    uint64_t version, char *fault, char *what, uint64_t mended)
+{
+    u_char  has[NGX_ETCD_SERVER_VERSION_LEN + 1];
+    u_char  needs[NGX_ETCD_SERVER_VERSION_LEN + 1];
+
+    *ngx_etcd_server_version_text(has, version) = '\0';
+    *ngx_etcd_server_version_text(needs, mended) = '\0';
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "etcd cluster \"%V\": endpoint %V runs etcd %s, in which %s: "
+                  "for %s upgrade it to %s or later",
+                  &conf->name, ngx_etcd_shown(url), has, fault, what,
+                  needs);
 }
 
 
@@ -67,35 +85,9 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
 }
 
 
-static void
-ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
+ngx_int_t
+ngx_etcd_server_faults_ask(ngx_etcd_cluster_t *cluster, ngx_etcd_conf_t *conf)
 {
-    if ((conf->coordinates
-         || (conf->secrets || conf->client.user.len != 0))
-        && ngx_etcd_server_versions_first(&conf->zone,
-                                          NGX_ETCD_SERVER_VERSIONS_UNTOLD))
-    {
-        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "etcd cluster \"%V\": endpoint %V does not tell its "
-                      "version, which is not checked",
-                      &conf->name, ngx_etcd_shown(url));
-    }
-}
-
-
-static void
-ngx_etcd_server_faults_warn(ngx_etcd_conf_t *conf, ngx_str_t *url,
-    uint64_t version, char *fault, char *what, uint64_t mended)
-{
-    u_char  has[NGX_ETCD_SERVER_VERSION_LEN + 1];
-    u_char  needs[NGX_ETCD_SERVER_VERSION_LEN + 1];
-
-    *ngx_etcd_server_version_text(has, version) = '\0';
-    *ngx_etcd_server_version_text(needs, mended) = '\0';
-
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "etcd cluster \"%V\": endpoint %V runs etcd %s, in which %s: "
-                  "for %s upgrade it to %s or later",
-                  &conf->name, ngx_etcd_shown(url), has, fault, what,
-                  needs);
+    return ngx_etcd_server_version_ask(cluster, ngx_etcd_server_faults_known,
+                                       conf);
 }

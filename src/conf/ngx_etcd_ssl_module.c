@@ -17,16 +17,6 @@ static char *ngx_etcd_ssl_option(ngx_conf_t *cf, ngx_command_t *cmd,
 static char *ngx_etcd_ssl_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static void ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option);
-static void ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
-static ngx_int_t ngx_etcd_ssl_command_file(ngx_conf_t *cf,
-    ngx_etcd_ssl_option_t *option);
-static ngx_uint_t ngx_etcd_ssl_wanted(ngx_etcd_conf_t *ecf,
-    ngx_uint_t secure);
-static ngx_uint_t ngx_etcd_ssl_secure(ngx_etcd_conf_t *ecf);
-static char *ngx_etcd_ssl_check(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
-    ngx_uint_t secure);
-static char *ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 
 
 static ngx_conf_bitmask_t  ngx_etcd_ssl_protocols[] = {
@@ -170,6 +160,93 @@ ngx_etcd_ssl_module_init(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 }
 
 
+static ngx_uint_t
+ngx_etcd_ssl_secure(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t            i;
+    ngx_etcd_endpoint_t  *endpoint;
+
+    endpoint = ecf->client.endpoints.elts;
+
+    for (i = 0; i < ecf->client.endpoints.nelts; i++) {
+        if (endpoint[i].secure) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static char *
+ngx_etcd_ssl_check(ngx_conf_t *cf, ngx_etcd_conf_t *ecf, ngx_uint_t secure)
+{
+    ngx_uint_t              key, certificate;
+    ngx_etcd_ssl_option_t  *file;
+
+    file = ecf->ssl.files;
+
+    if (secure && ecf->ssl.verify
+        && file[NGX_ETCD_SSL_TRUSTED].value.len == 0)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster \"%V\" has https endpoints and no "
+                           "\"ssl_trusted_certificate\" to verify them by",
+                           &ecf->name);
+        return NGX_CONF_ERROR;
+    }
+
+    key = file[NGX_ETCD_SSL_KEY].value.len;
+    certificate = file[NGX_ETCD_SSL_CERTIFICATE].value.len;
+
+    if ((key == 0) != (certificate == 0)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster \"%V\" has no \"%s\" for its \"%s\"",
+                           &ecf->name,
+                           key ? "ssl_certificate" : "ssl_certificate_key",
+                           key ? "ssl_certificate_key" : "ssl_certificate");
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+/* Files are checked even if all endpoints use http. */
+
+static ngx_uint_t
+ngx_etcd_ssl_wanted(ngx_etcd_conf_t *ecf, ngx_uint_t secure)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_SSL_FILES; i++) {
+        if (ecf->ssl.files[i].value.len != 0) {
+            return 1;
+        }
+    }
+
+    return secure || ecf->ssl.ciphers.value.len != 0
+           || ecf->ssl.commands.nelts != 0;
+}
+
+
+static char *
+ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+{
+    if (ngx_etcd_ssl_module_load(cf, &ecf->ssl) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (ecf->ssl.files[NGX_ETCD_SSL_CERTIFICATE].value.len == 0) {
+        ecf->ssl.hint = ", is an \"ssl_certificate\" required?";
+    }
+
+    ecf->client.ssl = &ecf->ssl;
+
+    return NGX_CONF_OK;
+}
+
+
 char *
 ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
@@ -211,93 +288,6 @@ ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 }
 
 
-static ngx_uint_t
-ngx_etcd_ssl_secure(ngx_etcd_conf_t *ecf)
-{
-    ngx_uint_t            i;
-    ngx_etcd_endpoint_t  *endpoint;
-
-    endpoint = ecf->client.endpoints.elts;
-
-    for (i = 0; i < ecf->client.endpoints.nelts; i++) {
-        if (endpoint[i].secure) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* Files are checked even if all endpoints use http. */
-
-static ngx_uint_t
-ngx_etcd_ssl_wanted(ngx_etcd_conf_t *ecf, ngx_uint_t secure)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_SSL_FILES; i++) {
-        if (ecf->ssl.files[i].value.len != 0) {
-            return 1;
-        }
-    }
-
-    return secure || ecf->ssl.ciphers.value.len != 0
-           || ecf->ssl.commands.nelts != 0;
-}
-
-
-static char *
-ngx_etcd_ssl_check(ngx_conf_t *cf, ngx_etcd_conf_t *ecf, ngx_uint_t secure)
-{
-    ngx_uint_t              key, certificate;
-    ngx_etcd_ssl_option_t  *file;
-
-    file = ecf->ssl.files;
-
-    if (secure && ecf->ssl.verify
-        && file[NGX_ETCD_SSL_TRUSTED].value.len == 0)
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "etcd cluster \"%V\" has https endpoints and no "
-                           "\"ssl_trusted_certificate\" to verify them by",
-                           &ecf->name);
-        return NGX_CONF_ERROR;
-    }
-
-    key = file[NGX_ETCD_SSL_KEY].value.len;
-    certificate = file[NGX_ETCD_SSL_CERTIFICATE].value.len;
-
-    if ((key == 0) != (certificate == 0)) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "etcd cluster \"%V\" has no \"%s\" for its \"%s\"",
-                           &ecf->name,
-                           key ? "ssl_certificate" : "ssl_certificate_key",
-                           key ? "ssl_certificate_key" : "ssl_certificate");
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
-{
-    if (ngx_etcd_ssl_module_load(cf, &ecf->ssl) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    if (ecf->ssl.files[NGX_ETCD_SSL_CERTIFICATE].value.len == 0) {
-        ecf->ssl.hint = ", is an \"ssl_certificate\" required?";
-    }
-
-    ecf->client.ssl = &ecf->ssl;
-
-    return NGX_CONF_OK;
-}
-
-
 ngx_int_t
 ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
 {
@@ -325,6 +315,30 @@ ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    option->directive = (char *) value[0].data;
+    option->file = cf->conf_file->file.name.data;
+    option->line = cf->conf_file->line;
+}
+
+
+/* Remembers the first directive of a block. */
+
+static void
+ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
+{
+    if (ecf->ssl_seen.directive == NULL) {
+        ngx_etcd_ssl_place(cf, &ecf->ssl_seen);
+    }
 }
 
 
@@ -401,56 +415,6 @@ ngx_etcd_ssl_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_etcd_conf_t *ecf = conf;
-
-    ngx_str_t              *value;
-    ngx_etcd_ssl_option_t  *option;
-
-    option = ngx_array_push(&ecf->ssl.commands);
-    if (option == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    value = cf->args->elts;
-
-    option->key = value[1];
-    option->value = value[2];
-
-    ngx_etcd_ssl_place(cf, option);
-    ngx_etcd_ssl_seen(cf, conf);
-
-    return (ngx_etcd_ssl_command_file(cf, option) == NGX_OK)
-           ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-
-static void
-ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option)
-{
-    ngx_str_t  *value;
-
-    value = cf->args->elts;
-
-    option->directive = (char *) value[0].data;
-    option->file = cf->conf_file->file.name.data;
-    option->line = cf->conf_file->line;
-}
-
-
-/* Remembers the first directive of a block. */
-
-static void
-ngx_etcd_ssl_seen(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
-{
-    if (ecf->ssl_seen.directive == NULL) {
-        ngx_etcd_ssl_place(cf, &ecf->ssl_seen);
-    }
-}
-
-
 /* Makes a file name absolute: the prefix is not available later. */
 
 static ngx_int_t
@@ -476,4 +440,30 @@ ngx_etcd_ssl_command_file(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option)
     }
 
     return ngx_conf_full_name(cf->cycle, &option->value, 1);
+}
+
+
+static char *
+ngx_etcd_ssl_command(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    ngx_str_t              *value;
+    ngx_etcd_ssl_option_t  *option;
+
+    option = ngx_array_push(&ecf->ssl.commands);
+    if (option == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    value = cf->args->elts;
+
+    option->key = value[1];
+    option->value = value[2];
+
+    ngx_etcd_ssl_place(cf, option);
+    ngx_etcd_ssl_seen(cf, conf);
+
+    return (ngx_etcd_ssl_command_file(cf, option) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }

@@ -9,7 +9,11 @@
 #include <ngx_etcd_admission.h>
 
 
-static void ngx_etcd_admission_cleanup(void *data);
+static void
+ngx_etcd_admission_cleanup(void *data)
+{
+    /* the handler itself is the mark by which admissions are found */
+}
 
 
 ngx_etcd_admission_t *
@@ -33,13 +37,6 @@ ngx_etcd_admission_create(ngx_pool_t *pool, void *owner,
     admission->term = term;
 
     return admission;
-}
-
-
-static void
-ngx_etcd_admission_cleanup(void *data)
-{
-    /* the handler itself is the mark by which admissions are found */
 }
 
 

@@ -11,12 +11,25 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_etcd_campaign_t *ngx_etcd_campaign_find_in(
-    ngx_etcd_main_conf_t *emcf, ngx_str_t *name);
-static ngx_int_t ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
-static void ngx_etcd_campaign_own_view(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_election_slot_view_t *view, int64_t term);
+static ngx_etcd_campaign_t *
+ngx_etcd_campaign_find_in(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t  **campaigns;
+
+    campaigns = emcf->elections.elts;
+
+    for (i = 0; i < emcf->elections.nelts; i++) {
+
+        /* case-insensitive, like variables */
+
+        if (ngx_etcd_str_alike(&campaigns[i]->name, name)) {
+            return campaigns[i];
+        }
+    }
+
+    return NULL;
+}
 
 
 ngx_etcd_campaign_t *
@@ -49,27 +62,6 @@ ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
 }
 
 
-static ngx_etcd_campaign_t *
-ngx_etcd_campaign_find_in(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
-{
-    ngx_uint_t             i;
-    ngx_etcd_campaign_t  **campaigns;
-
-    campaigns = emcf->elections.elts;
-
-    for (i = 0; i < emcf->elections.nelts; i++) {
-
-        /* case-insensitive, like variables */
-
-        if (ngx_etcd_str_alike(&campaigns[i]->name, name)) {
-            return campaigns[i];
-        }
-    }
-
-    return NULL;
-}
-
-
 ngx_int_t
 ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
@@ -86,26 +78,6 @@ ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
                           "block has such an \"election\"",
                           &campaigns[i]->name, campaigns[i]->file,
                           campaigns[i]->line);
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
-{
-    ngx_uint_t             i;
-    ngx_etcd_campaign_t  **campaigns;
-
-    campaigns = ecf->campaigns.elts;
-
-    for (i = 0; i < ecf->campaigns.nelts; i++) {
-        if (ngx_etcd_campaign_declare_one(campaigns[i], &ecf->zone, old)
-            != NGX_OK)
-        {
             return NGX_ERROR;
         }
     }
@@ -141,6 +113,26 @@ ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
     campaign->id = slot->object.id;
 
     return (old != NULL) ? ngx_etcd_election_slot_inherit(slot, old) : NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t  **campaigns;
+
+    campaigns = ecf->campaigns.elts;
+
+    for (i = 0; i < ecf->campaigns.nelts; i++) {
+        if (ngx_etcd_campaign_declare_one(campaigns[i], &ecf->zone, old)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -185,6 +177,27 @@ ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign, uint64_t *until)
 }
 
 
+/* The candidates cannot be read: the leader is known all the same. */
+
+static void
+ngx_etcd_campaign_own_view(ngx_etcd_campaign_t *campaign,
+    ngx_etcd_election_slot_view_t *view, int64_t term)
+{
+    int64_t  lease;
+
+    lease = __atomic_load_n(&campaign->slot->hold.lease, __ATOMIC_RELAXED);
+
+    view->created = term;
+    view->key_len = ngx_snprintf(view->key, NGX_ETCD_ELECTION_SLOT_MAX_KEY,
+                                 "%V/%xL", &campaign->key, lease)
+                    - view->key;
+    view->value_len = ngx_min(campaign->value.len,
+                              NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
+
+    ngx_memcpy(view->value, campaign->value.data, view->value_len);
+}
+
+
 ngx_int_t
 ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
     ngx_etcd_election_slot_view_t *view, ngx_uint_t *own)
@@ -216,27 +229,6 @@ ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
     return (rc == NGX_OK && view->created != 0
             && age >= 0 && age <= (int64_t) campaign->ttl * 1000)
            ? NGX_OK : NGX_DECLINED;
-}
-
-
-/* The candidates cannot be read: the leader is known all the same. */
-
-static void
-ngx_etcd_campaign_own_view(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_election_slot_view_t *view, int64_t term)
-{
-    int64_t  lease;
-
-    lease = __atomic_load_n(&campaign->slot->hold.lease, __ATOMIC_RELAXED);
-
-    view->created = term;
-    view->key_len = ngx_snprintf(view->key, NGX_ETCD_ELECTION_SLOT_MAX_KEY,
-                                 "%V/%xL", &campaign->key, lease)
-                    - view->key;
-    view->value_len = ngx_min(campaign->value.len,
-                              NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
-
-    ngx_memcpy(view->value, campaign->value.data, view->value_len);
 }
 
 

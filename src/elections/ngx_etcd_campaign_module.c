@@ -23,20 +23,6 @@ static char *ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
-    ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name);
-static char *ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
-    ngx_etcd_campaign_t *campaign);
-static ngx_uint_t ngx_etcd_campaign_below(ngx_str_t *prefix, ngx_str_t *key);
-static char *ngx_etcd_campaign_parameters(ngx_conf_t *cf,
-    ngx_etcd_campaign_t *campaign, ngx_uint_t first);
-static char *ngx_etcd_campaign_ttl(ngx_conf_t *cf,
-    ngx_etcd_campaign_t *campaign, ngx_str_t *value);
-static char *ngx_etcd_campaign_value(ngx_conf_t *cf,
-    ngx_etcd_campaign_t *campaign, ngx_str_t *value);
-static char *ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text,
-    ngx_uint_t strict, ngx_str_t *expanded);
-static ngx_uint_t ngx_etcd_campaign_is_name(ngx_str_t *name);
 
 
 static ngx_command_t  ngx_etcd_campaign_commands[] = {
@@ -80,6 +66,275 @@ ngx_module_t  ngx_etcd_campaign_module = {
     NULL,                                  /* exit master */
     NGX_MODULE_V1_PADDING
 };
+
+
+/* The name becomes a part of variable names. */
+
+static ngx_uint_t
+ngx_etcd_campaign_is_name(ngx_str_t *name)
+{
+    u_char  c;
+    size_t  i;
+
+    for (i = 0; i < name->len; i++) {
+        c = ngx_tolower(name->data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') {
+            return 0;
+        }
+    }
+
+    return name->len != 0;
+}
+
+
+/*
+ * Expands $hostname, the only variable supported.  Any other "$" is refused if
+ * strict is set, and otherwise kept: a key may have one.
+ */
+
+static char *
+ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text, ngx_uint_t strict,
+    ngx_str_t *expanded)
+{
+    u_char     *p, *last, *dst;
+    size_t      len, word;
+    ngx_str_t  *hostname;
+
+    hostname = &cf->cycle->hostname;
+    word = sizeof("$hostname") - 1;
+
+    len = text->len + (text->len / word + 1) * hostname->len;
+
+    dst = ngx_pnalloc(cf->pool, ngx_max(len, 1));
+    if (dst == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    expanded->data = dst;
+
+    for (p = text->data, last = p + text->len; p < last; /* void */ ) {
+
+        if (*p != '$') {
+            *dst++ = *p++;
+            continue;
+        }
+
+        if ((size_t) (last - p) < word
+            || ngx_strncmp(p, "$hostname", word) != 0)
+        {
+            if (!strict) {
+                *dst++ = *p++;
+                continue;
+            }
+
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "unknown variable in \"value=%V\", only "
+                               "$hostname is supported", text);
+            return NGX_CONF_ERROR;
+        }
+
+        dst = ngx_cpymem(dst, hostname->data, hostname->len);
+        p += word;
+    }
+
+    expanded->len = dst - expanded->data;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
+    ngx_str_t *value)
+{
+    char  *rv;
+
+    if (value->len > NGX_ETCD_ELECTION_SLOT_MAX_VALUE) {
+        return "has a value that is too long";
+    }
+
+    rv = ngx_etcd_campaign_expand(cf, value, 1, &campaign->value);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    return (campaign->value.len <= NGX_ETCD_ELECTION_SLOT_MAX_VALUE)
+           ? NGX_CONF_OK : "has a value that is too long";
+}
+
+
+static char *
+ngx_etcd_campaign_ttl(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
+    ngx_str_t *value)
+{
+    time_t  ttl;
+
+    ttl = ngx_parse_time(value, 1);
+
+    if (ttl == (time_t) NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid \"ttl=%V\"", value);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ttl < NGX_ETCD_LEASE_MIN_TTL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"ttl=%V\" is less than the minimum of %ds",
+                           value, NGX_ETCD_LEASE_MIN_TTL);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ttl > NGX_ETCD_LEASE_MAX_TTL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"ttl=%V\" exceeds the maximum of %ds",
+                           value, NGX_ETCD_LEASE_MAX_TTL);
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->ttl = ttl;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_campaign_parameters(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
+    ngx_uint_t first)
+{
+    char        *rv;
+    ngx_str_t   *value, arg;
+    ngx_uint_t   i, valued;
+
+    value = cf->args->elts;
+    valued = 0;
+
+    for (i = first; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "value=", 6) == 0 && !valued++) {
+            arg.data = value[i].data + 6;
+            arg.len = value[i].len - 6;
+            rv = ngx_etcd_campaign_value(cf, campaign, &arg);
+
+        } else if (ngx_strncmp(value[i].data, "ttl=", 4) == 0
+                   && campaign->ttl == 0)
+        {
+            arg.data = value[i].data + 4;
+            arg.len = value[i].len - 4;
+            rv = ngx_etcd_campaign_ttl(cf, campaign, &arg);
+
+        } else {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    if (campaign->ttl == 0) {
+        campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_campaign_below(ngx_str_t *prefix, ngx_str_t *key)
+{
+    return key->len > prefix->len
+           && key->data[prefix->len] == '/'
+           && ngx_memcmp(key->data, prefix->data, prefix->len) == 0;
+}
+
+
+/*
+ * Finds two campaigns with the same key, and a registration below the prefix
+ * of an election.
+ */
+
+static char *
+ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t   *one, *two, **others;
+
+    others = ecf->campaigns.elts;
+
+    for (i = 0; i < ecf->campaigns.nelts; i++) {
+
+        if (others[i]->kind == campaign->kind) {
+
+            if (ngx_etcd_str_equal(&others[i]->key, &campaign->key)) {
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                                   "key \"%V\" is already used by %V",
+                                   &campaign->key, &others[i]->label);
+                return NGX_CONF_ERROR;
+            }
+
+            continue;
+        }
+
+        one = others[i];
+        two = campaign;
+
+        if (one->kind != NGX_ETCD_ELECTION_SLOT_ELECTION) {
+            one = campaign;
+            two = others[i];
+        }
+
+        if (ngx_etcd_campaign_below(&one->key, &two->key)) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "key \"%V\" is below the prefix \"%V\" of an "
+                               "election", &two->key, &one->key);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name)
+{
+    u_char  *p;
+
+    if (campaign->key.len == 0) {
+        return (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION)
+               ? "has an empty prefix" : "has an empty key";
+    }
+
+    if (campaign->key.len > NGX_ETCD_CAMPAIGN_MAX_KEY) {
+        return "has a key that is too long";
+    }
+
+    if (ngx_etcd_campaign_conflict(cf, ecf, campaign) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    p = ngx_pnalloc(cf->pool, ngx_strlen(what) + name->len + 3);
+    if (p == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->label.data = p;
+    campaign->label.len = ngx_sprintf(p, "%s \"%V\"", what, name) - p;
+
+    campaign->cluster = ecf;
+
+    if (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
+        ecf->coordinates = 1;
+    }
+
+    return (ngx_etcd_conf_push(&ecf->campaigns, campaign) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
 
 
 static char *
@@ -171,273 +426,4 @@ ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     return ngx_etcd_campaign_add(cf, ecf, campaign, "registration", &value[1]);
-}
-
-
-static char *
-ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
-    ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name)
-{
-    u_char  *p;
-
-    if (campaign->key.len == 0) {
-        return (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION)
-               ? "has an empty prefix" : "has an empty key";
-    }
-
-    if (campaign->key.len > NGX_ETCD_CAMPAIGN_MAX_KEY) {
-        return "has a key that is too long";
-    }
-
-    if (ngx_etcd_campaign_conflict(cf, ecf, campaign) != NGX_CONF_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    p = ngx_pnalloc(cf->pool, ngx_strlen(what) + name->len + 3);
-    if (p == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    campaign->label.data = p;
-    campaign->label.len = ngx_sprintf(p, "%s \"%V\"", what, name) - p;
-
-    campaign->cluster = ecf;
-
-    if (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
-        ecf->coordinates = 1;
-    }
-
-    return (ngx_etcd_conf_push(&ecf->campaigns, campaign) == NGX_OK)
-           ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-
-/*
- * Finds two campaigns with the same key, and a registration below the prefix
- * of an election.
- */
-
-static char *
-ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
-    ngx_etcd_campaign_t *campaign)
-{
-    ngx_uint_t             i;
-    ngx_etcd_campaign_t   *one, *two, **others;
-
-    others = ecf->campaigns.elts;
-
-    for (i = 0; i < ecf->campaigns.nelts; i++) {
-
-        if (others[i]->kind == campaign->kind) {
-
-            if (ngx_etcd_str_equal(&others[i]->key, &campaign->key)) {
-                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                                   "key \"%V\" is already used by %V",
-                                   &campaign->key, &others[i]->label);
-                return NGX_CONF_ERROR;
-            }
-
-            continue;
-        }
-
-        one = others[i];
-        two = campaign;
-
-        if (one->kind != NGX_ETCD_ELECTION_SLOT_ELECTION) {
-            one = campaign;
-            two = others[i];
-        }
-
-        if (ngx_etcd_campaign_below(&one->key, &two->key)) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "key \"%V\" is below the prefix \"%V\" of an "
-                               "election", &two->key, &one->key);
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_campaign_below(ngx_str_t *prefix, ngx_str_t *key)
-{
-    return key->len > prefix->len
-           && key->data[prefix->len] == '/'
-           && ngx_memcmp(key->data, prefix->data, prefix->len) == 0;
-}
-
-
-static char *
-ngx_etcd_campaign_parameters(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
-    ngx_uint_t first)
-{
-    char        *rv;
-    ngx_str_t   *value, arg;
-    ngx_uint_t   i, valued;
-
-    value = cf->args->elts;
-    valued = 0;
-
-    for (i = first; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "value=", 6) == 0 && !valued++) {
-            arg.data = value[i].data + 6;
-            arg.len = value[i].len - 6;
-            rv = ngx_etcd_campaign_value(cf, campaign, &arg);
-
-        } else if (ngx_strncmp(value[i].data, "ttl=", 4) == 0
-                   && campaign->ttl == 0)
-        {
-            arg.data = value[i].data + 4;
-            arg.len = value[i].len - 4;
-            rv = ngx_etcd_campaign_ttl(cf, campaign, &arg);
-
-        } else {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-
-        if (rv != NGX_CONF_OK) {
-            return rv;
-        }
-    }
-
-    if (campaign->ttl == 0) {
-        campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_etcd_campaign_ttl(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
-    ngx_str_t *value)
-{
-    time_t  ttl;
-
-    ttl = ngx_parse_time(value, 1);
-
-    if (ttl == (time_t) NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid \"ttl=%V\"", value);
-        return NGX_CONF_ERROR;
-    }
-
-    if (ttl < NGX_ETCD_LEASE_MIN_TTL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"ttl=%V\" is less than the minimum of %ds",
-                           value, NGX_ETCD_LEASE_MIN_TTL);
-        return NGX_CONF_ERROR;
-    }
-
-    if (ttl > NGX_ETCD_LEASE_MAX_TTL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"ttl=%V\" exceeds the maximum of %ds",
-                           value, NGX_ETCD_LEASE_MAX_TTL);
-        return NGX_CONF_ERROR;
-    }
-
-    campaign->ttl = ttl;
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
-    ngx_str_t *value)
-{
-    char  *rv;
-
-    if (value->len > NGX_ETCD_ELECTION_SLOT_MAX_VALUE) {
-        return "has a value that is too long";
-    }
-
-    rv = ngx_etcd_campaign_expand(cf, value, 1, &campaign->value);
-
-    if (rv != NGX_CONF_OK) {
-        return rv;
-    }
-
-    return (campaign->value.len <= NGX_ETCD_ELECTION_SLOT_MAX_VALUE)
-           ? NGX_CONF_OK : "has a value that is too long";
-}
-
-
-/*
- * Expands $hostname, the only variable supported.  Any other "$" is refused if
- * strict is set, and otherwise kept: a key may have one.
- */
-
-static char *
-ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text, ngx_uint_t strict,
-    ngx_str_t *expanded)
-{
-    u_char     *p, *last, *dst;
-    size_t      len, word;
-    ngx_str_t  *hostname;
-
-    hostname = &cf->cycle->hostname;
-    word = sizeof("$hostname") - 1;
-
-    len = text->len + (text->len / word + 1) * hostname->len;
-
-    dst = ngx_pnalloc(cf->pool, ngx_max(len, 1));
-    if (dst == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    expanded->data = dst;
-
-    for (p = text->data, last = p + text->len; p < last; /* void */ ) {
-
-        if (*p != '$') {
-            *dst++ = *p++;
-            continue;
-        }
-
-        if ((size_t) (last - p) < word
-            || ngx_strncmp(p, "$hostname", word) != 0)
-        {
-            if (!strict) {
-                *dst++ = *p++;
-                continue;
-            }
-
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "unknown variable in \"value=%V\", only "
-                               "$hostname is supported", text);
-            return NGX_CONF_ERROR;
-        }
-
-        dst = ngx_cpymem(dst, hostname->data, hostname->len);
-        p += word;
-    }
-
-    expanded->len = dst - expanded->data;
-
-    return NGX_CONF_OK;
-}
-
-
-/* The name becomes a part of variable names. */
-
-static ngx_uint_t
-ngx_etcd_campaign_is_name(ngx_str_t *name)
-{
-    u_char  c;
-    size_t  i;
-
-    for (i = 0; i < name->len; i++) {
-        c = ngx_tolower(name->data[i]);
-
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') {
-            return 0;
-        }
-    }
-
-    return name->len != 0;
 }

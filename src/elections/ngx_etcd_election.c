@@ -12,74 +12,496 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_int_t ngx_etcd_election_init(ngx_etcd_election_t *election);
-static void ngx_etcd_election_adopt(ngx_etcd_election_t *election);
-static void ngx_etcd_election_name(ngx_etcd_election_t *election);
-
-static void ngx_etcd_election_held(ngx_etcd_session_t *session);
-static void ngx_etcd_election_renewed(ngx_etcd_session_t *session);
-static void ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason);
-
-static void ngx_etcd_election_witness(ngx_etcd_session_t *session,
-    ngx_str_t *key, int64_t *created);
-static void ngx_etcd_election_missing(ngx_etcd_session_t *session,
-    int64_t created);
-
-static void ngx_etcd_election_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_election_complete(ngx_etcd_mirror_t *mirror,
-    int64_t revision);
-static void ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_grpc_status_e status);
-static void ngx_etcd_election_verified(ngx_etcd_watch_t *watch,
-    uint64_t time);
-static ngx_uint_t ngx_etcd_election_synced(ngx_etcd_election_t *election);
-
 static void ngx_etcd_election_advance(ngx_etcd_election_t *election);
-static void ngx_etcd_election_look(ngx_etcd_election_t *election);
-static ngx_etcd_mirror_entry_t *ngx_etcd_election_first(
-    ngx_etcd_election_t *election);
-static void ngx_etcd_election_report(ngx_etcd_election_t *election,
-    ngx_etcd_mirror_entry_t *first, const char *reason);
-static void ngx_etcd_election_stand(ngx_etcd_election_t *election);
-static ngx_int_t ngx_etcd_election_publish(ngx_etcd_election_t *election);
-
-static void ngx_etcd_election_write(ngx_etcd_election_t *election);
-static void ngx_etcd_election_written(ngx_etcd_txn_t *txn,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision,
-    ngx_uint_t put, Etcd__KeyValue *kv);
-static void ngx_etcd_election_read(ngx_etcd_election_t *election,
-    ngx_uint_t deciding);
-static void ngx_etcd_election_confirm(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_election_again(ngx_etcd_election_t *election,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_election_timer(ngx_event_t *ev);
-static void ngx_etcd_election_drop(ngx_etcd_election_t *election);
 
 
-ngx_int_t
-ngx_etcd_election_start(ngx_etcd_election_t *election)
+static void
+ngx_etcd_election_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
 {
-    if (ngx_etcd_election_init(election) != NGX_OK) {
-        return NGX_ERROR;
+    ngx_etcd_election_t  *election = mirror->data;
+
+    if (election->leader == entry) {
+        election->leader = NULL;
+    }
+}
+
+
+/* Returns 1 if the candidates are known. */
+
+static ngx_uint_t
+ngx_etcd_election_synced(ngx_etcd_election_t *election)
+{
+    return election->mirror.synced && !election->mirror.refused;
+}
+
+
+static void
+ngx_etcd_election_report(ngx_etcd_election_t *election,
+    ngx_etcd_mirror_entry_t *first, const char *reason)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (election->faulty == first->mod_revision) {
+        return;
     }
 
-    if (ngx_etcd_mirror_start(&election->mirror, election->stream)
-        != NGX_OK)
+    election->faulty = first->mod_revision;
+    cluster = election->leases->cluster;
+
+    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: there is no leader: the first "
+                  "candidate is \"%V\" (revision %L), and %s",
+                  &cluster->conf->name, &election->name,
+                  ngx_etcd_shown(&first->key), first->create_revision, reason);
+}
+
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_election_first(ngx_etcd_election_t *election)
+{
+    const char               *fault;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *first, *next;
+
+    mirror = &election->mirror;
+    first = ngx_etcd_mirror_first(mirror);
+
+    if (first == NULL) {
+        return NULL;
+    }
+
+    fault = ngx_etcd_candidate_fault(first, mirror->watch.prefix.len);
+
+    if (fault != NULL) {
+        ngx_etcd_election_report(election, first, fault);
+        return NULL;
+    }
+
+    next = ngx_etcd_mirror_next(mirror, first);
+
+    if (next != NULL && next->create_revision == first->create_revision) {
+        ngx_etcd_election_report(election, first,
+                                 "another one has its create revision");
+        return NULL;
+    }
+
+    return first;
+}
+
+
+/* Finds the leader. */
+
+static void
+ngx_etcd_election_look(ngx_etcd_election_t *election)
+{
+    ngx_etcd_mirror_entry_t  *first;
+
+    if (!ngx_etcd_election_synced(election)) {
+        election->leader = NULL;
+        return;
+    }
+
+    first = ngx_etcd_election_first(election);
+
+    election->leader = first;
+
+    /* not leading: another key may be before this client's, and go again */
+
+    if (first == NULL
+        || first->create_revision != election->hold.created
+        || !ngx_etcd_str_equal(&first->key, &election->own))
     {
-        return NGX_ERROR;
+        election->confirmed = 0;
     }
+}
 
-    if (election->hold.lease != 0) {
-        ngx_etcd_election_adopt(election);
+
+static ngx_int_t
+ngx_etcd_election_publish(ngx_etcd_election_t *election)
+{
+    ngx_etcd_session_t      *session;
+    ngx_etcd_lease_state_t  *hold;
+
+    hold = &election->hold;
+    session = &election->session;
+
+    if (session->state == NGX_ETCD_SESSION_HELD) {
+        hold->lease = session->lease.id;
+        hold->ttl = session->lease.ttl;
+        hold->deadline = session->lease.deadline;
+        hold->until = (election->confirmed
+                       && !election->leases->cluster->foreign)
+                      ? election->proved : 0;
 
     } else {
-        ngx_etcd_session_start(&election->session);
+        ngx_memzero(hold, sizeof(ngx_etcd_lease_state_t));
     }
 
-    return NGX_OK;
+    /*
+     * The observations of the former process are valid until this one has read
+     * the prefix.
+     */
+
+    return election->changed(election,
+                             !election->mirror.listing
+                             && (election->mirror.synced
+                                 || election->mirror.refused));
+}
+
+
+static void
+ngx_etcd_election_again(ngx_etcd_election_t *election,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = election->leases->cluster;
+
+    level = (election->failures || ngx_etcd_backoff_retriable(status))
+            ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: campaign failed: %s: %V, trying "
+                  "again", &cluster->conf->name, &election->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    election->failures++;
+
+    ngx_add_timer(&election->timer,
+                  ngx_etcd_backoff(cluster, election->failures));
+}
+
+
+static void
+ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, int64_t revision, ngx_uint_t put, Etcd__KeyValue *kv)
+{
+    ngx_etcd_election_t  *election;
+
+    election = txn->data;
+    election->writing = 0;
+
+    if (status == NGX_ETCD_GRPC_NOT_FOUND) {
+        ngx_etcd_session_replace(&election->session, "etcd does not have it");
+        return;
+    }
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_election_again(election, status, text);
+        return;
+    }
+
+    election->failures = 0;
+
+    if (put) {
+        if (txn->created == 0) {
+            election->hold.created = revision;
+        }
+
+    } else if (kv != NULL && kv->lease == txn->lease) {
+
+        /* an earlier attempt has put the key */
+
+        election->hold.created = kv->create_revision;
+
+    } else {
+        ngx_etcd_session_replace(&election->session,
+                                 "another client has its key");
+        return;
+    }
+
+    ngx_etcd_election_advance(election);
+}
+
+
+/* Campaigns, or proclaims a new value if the key exists. */
+
+static void
+ngx_etcd_election_write(ngx_etcd_election_t *election)
+{
+    ngx_etcd_txn_t  *txn;
+
+    election->writing = 1;
+
+    txn = &election->txn;
+
+    txn->cluster = election->leases->cluster;
+    txn->key = election->key;
+    txn->value = election->value;
+    txn->lease = election->session.lease.id;
+    txn->created = election->hold.created;
+    txn->done = ngx_etcd_election_written;
+    txn->data = election;
+
+    ngx_etcd_txn_start(txn);
+}
+
+
+static void
+ngx_etcd_election_confirm(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    int64_t               created;
+    ngx_etcd_election_t  *election;
+
+    election = range->data;
+    election->reading = 0;
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_election_again(election, status, text);
+        return;
+    }
+
+    election->failures = 0;
+
+    created = (response->n_kvs != 0) ? response->kvs[0]->create_revision : 0;
+
+    ngx_destroy_pool(pool);
+
+    if (created != election->hold.created) {
+        ngx_etcd_session_replace(&election->session, "its key is deleted");
+        return;
+    }
+
+    if (election->deciding) {
+
+        /* if the key is not the first any more, the watch reports this next */
+
+        election->confirmed = 1;
+
+    } else {
+
+        /* the watch will report the key: wait instead of reading in a loop */
+
+        ngx_add_timer(&election->timer, NGX_ETCD_ELECTION_PAUSE);
+    }
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_read(ngx_etcd_election_t *election, ngx_uint_t deciding)
+{
+    Etcd__RangeRequest  *request;
+
+    election->reading = 1;
+    election->deciding = deciding;
+
+    request = &election->read.request;
+    etcd__range_request__init(request);
+
+    request->key = ngx_etcd_bytes(&election->key);
+
+    election->read.cluster = election->leases->cluster;
+    election->read.done = ngx_etcd_election_confirm;
+    election->read.data = election;
+
+    ngx_etcd_range_start(&election->read);
+}
+
+
+/* Puts or reads this client's key if necessary. */
+
+static void
+ngx_etcd_election_stand(ngx_etcd_election_t *election)
+{
+    ngx_etcd_mirror_entry_t  *own;
+
+    if (election->writing || election->reading) {
+        return;
+    }
+
+    if (election->hold.created == 0) {
+        ngx_etcd_election_write(election);
+        return;
+    }
+
+    if (!ngx_etcd_election_synced(election)) {
+        return;
+    }
+
+    own = ngx_etcd_mirror_find(&election->mirror, &election->own);
+
+    if (own == NULL) {
+
+        /* the key is deleted, or newer than the observed state */
+
+        ngx_etcd_election_read(election, 0);
+        return;
+    }
+
+    if (!ngx_etcd_str_equal(&own->value, &election->value)) {
+        ngx_etcd_election_write(election);
+        return;
+    }
+
+    if (election->leader == own && !election->confirmed) {
+        ngx_etcd_election_read(election, 1);
+    }
+}
+
+
+/*
+ * Derives the state from everything that is known, and takes the next action.
+ */
+
+static void
+ngx_etcd_election_advance(ngx_etcd_election_t *election)
+{
+    ngx_etcd_session_t  *session;
+
+    session = &election->session;
+
+    if (!election->mirror.listing) {
+        ngx_etcd_election_look(election);
+    }
+
+    /* each renewal that counts has read the key, if nothing else may be read */
+
+    if (session->state == NGX_ETCD_SESSION_HELD
+        && (ngx_etcd_watch_active(&election->mirror.watch)
+            || election->mirror.refused))
+    {
+        election->proved = session->lease.deadline;
+    }
+
+    if (ngx_etcd_election_publish(election) == NGX_OK
+        && session->state == NGX_ETCD_SESSION_HELD
+        && !election->timer.timer_set)
+    {
+        ngx_etcd_election_stand(election);
+    }
+}
+
+
+static void
+ngx_etcd_election_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_election_t  *election = mirror->data;
+
+    election->revision = revision;
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status)
+{
+    ngx_etcd_election_advance(mirror->data);
+}
+
+
+static void
+ngx_etcd_election_verified(ngx_etcd_watch_t *watch, uint64_t time)
+{
+    ngx_etcd_mirror_t    *mirror;
+    ngx_etcd_election_t  *election;
+
+    mirror = watch->data;
+    election = mirror->data;
+
+    if (!mirror->listing && ngx_etcd_election_synced(election)) {
+        election->verified(election, time);
+    }
+}
+
+
+static void
+ngx_etcd_election_witness(ngx_etcd_session_t *session, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_election_t  *election = session->data;
+
+    *key = election->key;
+    *created = election->hold.created;
+}
+
+
+/* the watch may hang on a member that does not apply */
+
+static void
+ngx_etcd_election_missing(ngx_etcd_session_t *session, int64_t created)
+{
+    ngx_etcd_election_t  *election = session->data;
+
+    if (created == election->hold.created) {
+        ngx_etcd_session_replace(session, "its key is deleted");
+    }
+}
+
+
+static void
+ngx_etcd_election_name(ngx_etcd_election_t *election)
+{
+    u_char     *p;
+    ngx_str_t  *prefix;
+
+    prefix = &election->mirror.watch.prefix;
+
+    p = prefix->data + prefix->len;
+    p = ngx_sprintf(p, "%xL", election->session.lease.id);
+
+    election->key.len = p - election->key.data;
+    election->own.len = p - election->own.data;
+}
+
+
+static void
+ngx_etcd_election_held(ngx_etcd_session_t *session)
+{
+    ngx_etcd_election_t  *election = session->data;
+
+    ngx_etcd_election_name(election);
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_renewed(ngx_etcd_session_t *session)
+{
+    ngx_etcd_election_advance(session->data);
+}
+
+
+/* Requests for a lost lease do not matter any more. */
+
+static void
+ngx_etcd_election_drop(ngx_etcd_election_t *election)
+{
+    election->writing = 0;
+    ngx_etcd_txn_cancel(&election->txn);
+
+    election->reading = 0;
+    ngx_etcd_range_cancel(&election->read);
+
+    ngx_etcd_event_stop(&election->timer);
+}
+
+
+static void
+ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_election_t  *election = session->data;
+
+    ngx_etcd_election_drop(election);
+
+    election->hold.created = 0;
+    election->confirmed = 0;
+
+    ngx_etcd_election_advance(election);
+}
+
+
+static void
+ngx_etcd_election_timer(ngx_event_t *ev)
+{
+    ngx_etcd_election_advance(ev->data);
 }
 
 
@@ -176,19 +598,27 @@ ngx_etcd_election_adopt(ngx_etcd_election_t *election)
 }
 
 
-static void
-ngx_etcd_election_name(ngx_etcd_election_t *election)
+ngx_int_t
+ngx_etcd_election_start(ngx_etcd_election_t *election)
 {
-    u_char     *p;
-    ngx_str_t  *prefix;
+    if (ngx_etcd_election_init(election) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
-    prefix = &election->mirror.watch.prefix;
+    if (ngx_etcd_mirror_start(&election->mirror, election->stream)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
-    p = prefix->data + prefix->len;
-    p = ngx_sprintf(p, "%xL", election->session.lease.id);
+    if (election->hold.lease != 0) {
+        ngx_etcd_election_adopt(election);
 
-    election->key.len = p - election->key.data;
-    election->own.len = p - election->own.data;
+    } else {
+        ngx_etcd_session_start(&election->session);
+    }
+
+    return NGX_OK;
 }
 
 
@@ -211,478 +641,4 @@ ngx_etcd_election_close(ngx_etcd_election_t *election)
 
     ngx_etcd_session_close(&election->session);
     ngx_etcd_mirror_destroy(&election->mirror);
-}
-
-
-/* Requests for a lost lease do not matter any more. */
-
-static void
-ngx_etcd_election_drop(ngx_etcd_election_t *election)
-{
-    election->writing = 0;
-    ngx_etcd_txn_cancel(&election->txn);
-
-    election->reading = 0;
-    ngx_etcd_range_cancel(&election->read);
-
-    ngx_etcd_event_stop(&election->timer);
-}
-
-
-static void
-ngx_etcd_election_held(ngx_etcd_session_t *session)
-{
-    ngx_etcd_election_t  *election = session->data;
-
-    ngx_etcd_election_name(election);
-    ngx_etcd_election_advance(election);
-}
-
-
-static void
-ngx_etcd_election_renewed(ngx_etcd_session_t *session)
-{
-    ngx_etcd_election_advance(session->data);
-}
-
-
-static void
-ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
-{
-    ngx_etcd_election_t  *election = session->data;
-
-    ngx_etcd_election_drop(election);
-
-    election->hold.created = 0;
-    election->confirmed = 0;
-
-    ngx_etcd_election_advance(election);
-}
-
-
-static void
-ngx_etcd_election_witness(ngx_etcd_session_t *session, ngx_str_t *key,
-    int64_t *created)
-{
-    ngx_etcd_election_t  *election = session->data;
-
-    *key = election->key;
-    *created = election->hold.created;
-}
-
-
-/* the watch may hang on a member that does not apply */
-
-static void
-ngx_etcd_election_missing(ngx_etcd_session_t *session, int64_t created)
-{
-    ngx_etcd_election_t  *election = session->data;
-
-    if (created == election->hold.created) {
-        ngx_etcd_session_replace(session, "its key is deleted");
-    }
-}
-
-
-static void
-ngx_etcd_election_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_election_t  *election = mirror->data;
-
-    if (election->leader == entry) {
-        election->leader = NULL;
-    }
-}
-
-
-static void
-ngx_etcd_election_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
-{
-    ngx_etcd_election_t  *election = mirror->data;
-
-    election->revision = revision;
-
-    ngx_etcd_election_advance(election);
-}
-
-
-static void
-ngx_etcd_election_denied(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_grpc_status_e status)
-{
-    ngx_etcd_election_advance(mirror->data);
-}
-
-
-static void
-ngx_etcd_election_verified(ngx_etcd_watch_t *watch, uint64_t time)
-{
-    ngx_etcd_mirror_t    *mirror;
-    ngx_etcd_election_t  *election;
-
-    mirror = watch->data;
-    election = mirror->data;
-
-    if (!mirror->listing && ngx_etcd_election_synced(election)) {
-        election->verified(election, time);
-    }
-}
-
-
-/* Returns 1 if the candidates are known. */
-
-static ngx_uint_t
-ngx_etcd_election_synced(ngx_etcd_election_t *election)
-{
-    return election->mirror.synced && !election->mirror.refused;
-}
-
-
-/*
- * Derives the state from everything that is known, and takes the next action.
- */
-
-static void
-ngx_etcd_election_advance(ngx_etcd_election_t *election)
-{
-    ngx_etcd_session_t  *session;
-
-    session = &election->session;
-
-    if (!election->mirror.listing) {
-        ngx_etcd_election_look(election);
-    }
-
-    /* each renewal that counts has read the key, if nothing else may be read */
-
-    if (session->state == NGX_ETCD_SESSION_HELD
-        && (ngx_etcd_watch_active(&election->mirror.watch)
-            || election->mirror.refused))
-    {
-        election->proved = session->lease.deadline;
-    }
-
-    if (ngx_etcd_election_publish(election) == NGX_OK
-        && session->state == NGX_ETCD_SESSION_HELD
-        && !election->timer.timer_set)
-    {
-        ngx_etcd_election_stand(election);
-    }
-}
-
-
-/* Finds the leader. */
-
-static void
-ngx_etcd_election_look(ngx_etcd_election_t *election)
-{
-    ngx_etcd_mirror_entry_t  *first;
-
-    if (!ngx_etcd_election_synced(election)) {
-        election->leader = NULL;
-        return;
-    }
-
-    first = ngx_etcd_election_first(election);
-
-    election->leader = first;
-
-    /* not leading: another key may be before this client's, and go again */
-
-    if (first == NULL
-        || first->create_revision != election->hold.created
-        || !ngx_etcd_str_equal(&first->key, &election->own))
-    {
-        election->confirmed = 0;
-    }
-}
-
-
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_election_first(ngx_etcd_election_t *election)
-{
-    const char               *fault;
-    ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_mirror_entry_t  *first, *next;
-
-    mirror = &election->mirror;
-    first = ngx_etcd_mirror_first(mirror);
-
-    if (first == NULL) {
-        return NULL;
-    }
-
-    fault = ngx_etcd_candidate_fault(first, mirror->watch.prefix.len);
-
-    if (fault != NULL) {
-        ngx_etcd_election_report(election, first, fault);
-        return NULL;
-    }
-
-    next = ngx_etcd_mirror_next(mirror, first);
-
-    if (next != NULL && next->create_revision == first->create_revision) {
-        ngx_etcd_election_report(election, first,
-                                 "another one has its create revision");
-        return NULL;
-    }
-
-    return first;
-}
-
-
-static void
-ngx_etcd_election_report(ngx_etcd_election_t *election,
-    ngx_etcd_mirror_entry_t *first, const char *reason)
-{
-    ngx_etcd_cluster_t  *cluster;
-
-    if (election->faulty == first->mod_revision) {
-        return;
-    }
-
-    election->faulty = first->mod_revision;
-    cluster = election->leases->cluster;
-
-    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
-                  "etcd cluster \"%V\": %V: there is no leader: the first "
-                  "candidate is \"%V\" (revision %L), and %s",
-                  &cluster->conf->name, &election->name,
-                  ngx_etcd_shown(&first->key), first->create_revision, reason);
-}
-
-
-/* Puts or reads this client's key if necessary. */
-
-static void
-ngx_etcd_election_stand(ngx_etcd_election_t *election)
-{
-    ngx_etcd_mirror_entry_t  *own;
-
-    if (election->writing || election->reading) {
-        return;
-    }
-
-    if (election->hold.created == 0) {
-        ngx_etcd_election_write(election);
-        return;
-    }
-
-    if (!ngx_etcd_election_synced(election)) {
-        return;
-    }
-
-    own = ngx_etcd_mirror_find(&election->mirror, &election->own);
-
-    if (own == NULL) {
-
-        /* the key is deleted, or newer than the observed state */
-
-        ngx_etcd_election_read(election, 0);
-        return;
-    }
-
-    if (!ngx_etcd_str_equal(&own->value, &election->value)) {
-        ngx_etcd_election_write(election);
-        return;
-    }
-
-    if (election->leader == own && !election->confirmed) {
-        ngx_etcd_election_read(election, 1);
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_election_publish(ngx_etcd_election_t *election)
-{
-    ngx_etcd_session_t      *session;
-    ngx_etcd_lease_state_t  *hold;
-
-    hold = &election->hold;
-    session = &election->session;
-
-    if (session->state == NGX_ETCD_SESSION_HELD) {
-        hold->lease = session->lease.id;
-        hold->ttl = session->lease.ttl;
-        hold->deadline = session->lease.deadline;
-        hold->until = (election->confirmed
-                       && !election->leases->cluster->foreign)
-                      ? election->proved : 0;
-
-    } else {
-        ngx_memzero(hold, sizeof(ngx_etcd_lease_state_t));
-    }
-
-    /*
-     * The observations of the former process are valid until this one has read
-     * the prefix.
-     */
-
-    return election->changed(election,
-                             !election->mirror.listing
-                             && (election->mirror.synced
-                                 || election->mirror.refused));
-}
-
-
-/* Campaigns, or proclaims a new value if the key exists. */
-
-static void
-ngx_etcd_election_write(ngx_etcd_election_t *election)
-{
-    ngx_etcd_txn_t  *txn;
-
-    election->writing = 1;
-
-    txn = &election->txn;
-
-    txn->cluster = election->leases->cluster;
-    txn->key = election->key;
-    txn->value = election->value;
-    txn->lease = election->session.lease.id;
-    txn->created = election->hold.created;
-    txn->done = ngx_etcd_election_written;
-    txn->data = election;
-
-    ngx_etcd_txn_start(txn);
-}
-
-
-static void
-ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, int64_t revision, ngx_uint_t put, Etcd__KeyValue *kv)
-{
-    ngx_etcd_election_t  *election;
-
-    election = txn->data;
-    election->writing = 0;
-
-    if (status == NGX_ETCD_GRPC_NOT_FOUND) {
-        ngx_etcd_session_replace(&election->session, "etcd does not have it");
-        return;
-    }
-
-    if (status != NGX_ETCD_GRPC_OK) {
-        ngx_etcd_election_again(election, status, text);
-        return;
-    }
-
-    election->failures = 0;
-
-    if (put) {
-        if (txn->created == 0) {
-            election->hold.created = revision;
-        }
-
-    } else if (kv != NULL && kv->lease == txn->lease) {
-
-        /* an earlier attempt has put the key */
-
-        election->hold.created = kv->create_revision;
-
-    } else {
-        ngx_etcd_session_replace(&election->session,
-                                 "another client has its key");
-        return;
-    }
-
-    ngx_etcd_election_advance(election);
-}
-
-
-static void
-ngx_etcd_election_read(ngx_etcd_election_t *election, ngx_uint_t deciding)
-{
-    Etcd__RangeRequest  *request;
-
-    election->reading = 1;
-    election->deciding = deciding;
-
-    request = &election->read.request;
-    etcd__range_request__init(request);
-
-    request->key = ngx_etcd_bytes(&election->key);
-
-    election->read.cluster = election->leases->cluster;
-    election->read.done = ngx_etcd_election_confirm;
-    election->read.data = election;
-
-    ngx_etcd_range_start(&election->read);
-}
-
-
-static void
-ngx_etcd_election_confirm(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool)
-{
-    int64_t               created;
-    ngx_etcd_election_t  *election;
-
-    election = range->data;
-    election->reading = 0;
-
-    if (status != NGX_ETCD_GRPC_OK) {
-        ngx_etcd_election_again(election, status, text);
-        return;
-    }
-
-    election->failures = 0;
-
-    created = (response->n_kvs != 0) ? response->kvs[0]->create_revision : 0;
-
-    ngx_destroy_pool(pool);
-
-    if (created != election->hold.created) {
-        ngx_etcd_session_replace(&election->session, "its key is deleted");
-        return;
-    }
-
-    if (election->deciding) {
-
-        /* if the key is not the first any more, the watch reports this next */
-
-        election->confirmed = 1;
-
-    } else {
-
-        /* the watch will report the key: wait instead of reading in a loop */
-
-        ngx_add_timer(&election->timer, NGX_ETCD_ELECTION_PAUSE);
-    }
-
-    ngx_etcd_election_advance(election);
-}
-
-
-static void
-ngx_etcd_election_again(ngx_etcd_election_t *election,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_uint_t           level;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = election->leases->cluster;
-
-    level = (election->failures || ngx_etcd_backoff_retriable(status))
-            ? NGX_LOG_INFO : NGX_LOG_ERR;
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": %V: campaign failed: %s: %V, trying "
-                  "again", &cluster->conf->name, &election->name,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    election->failures++;
-
-    ngx_add_timer(&election->timer,
-                  ngx_etcd_backoff(cluster, election->failures));
-}
-
-
-static void
-ngx_etcd_election_timer(ngx_event_t *ev)
-{
-    ngx_etcd_election_advance(ev->data);
 }

@@ -10,8 +10,6 @@
 #include <ngx_etcd_variable.h>
 
 
-static ngx_etcd_election_variable_t *ngx_etcd_election_variable_find(
-    ngx_str_t *name, ngx_str_t *election);
 static ngx_int_t ngx_etcd_election_variable_leader(ngx_str_t *name,
     ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
     ngx_variable_value_t *v, ngx_pool_t *pool);
@@ -35,6 +33,32 @@ ngx_etcd_election_variable_t  ngx_etcd_election_variables[] = {
 
     { ngx_null_string, NULL }
 };
+
+
+static ngx_etcd_election_variable_t *
+ngx_etcd_election_variable_find(ngx_str_t *name, ngx_str_t *election)
+{
+    ngx_str_t            *prefix;
+    ngx_etcd_election_variable_t  *variable;
+
+    for (variable = ngx_etcd_election_variables;
+         variable->name.len != 0;
+         variable++)
+    {
+        prefix = &variable->name;
+
+        if (name->len > prefix->len
+            && ngx_strncasecmp(name->data, prefix->data, prefix->len) == 0)
+        {
+            election->data = name->data + prefix->len;
+            election->len = name->len - prefix->len;
+
+            return variable;
+        }
+    }
+
+    return NULL;
+}
 
 
 ngx_etcd_campaign_t *
@@ -157,30 +181,4 @@ ngx_etcd_election_variable_used(ngx_conf_t *cf, ngx_array_t *variables)
     }
 
     return NGX_OK;
-}
-
-
-static ngx_etcd_election_variable_t *
-ngx_etcd_election_variable_find(ngx_str_t *name, ngx_str_t *election)
-{
-    ngx_str_t            *prefix;
-    ngx_etcd_election_variable_t  *variable;
-
-    for (variable = ngx_etcd_election_variables;
-         variable->name.len != 0;
-         variable++)
-    {
-        prefix = &variable->name;
-
-        if (name->len > prefix->len
-            && ngx_strncasecmp(name->data, prefix->data, prefix->len) == 0)
-        {
-            election->data = name->data + prefix->len;
-            election->len = name->len - prefix->len;
-
-            return variable;
-        }
-    }
-
-    return NULL;
 }

@@ -18,34 +18,415 @@
 #define NGX_ETCD_AUTH_MAX_TOKEN  8192
 
 
-static ngx_uint_t ngx_etcd_auth_is_new(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_repeat(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_renew(ngx_etcd_auth_t *auth,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_auth_ask(void *data);
-static void ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2);
-static void ngx_etcd_auth_password(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_timer(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_auth_granted(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_not_enabled(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_denied(ngx_etcd_auth_t *auth,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max);
-static void ngx_etcd_auth_set_ready(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_resume(ngx_etcd_auth_t *auth);
-static void ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth,
-    ngx_uint_t unauthorized);
-static void ngx_etcd_auth_wake(ngx_event_t *ev);
-static void ngx_etcd_auth_drop(ngx_str_t *token);
-static ngx_uint_t ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status,
-    ngx_str_t *text);
-static ngx_uint_t ngx_etcd_auth_says(ngx_str_t *text, char *words);
+/*
+ * The file is read for each request of a token, so that a correction needs no
+ * reload.  It is small and local, and tokens are rarely requested.
+ */
+
+static void
+ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
+{
+    char                *fault;
+    ngx_err_t            err;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = auth->cluster;
+
+    fault = ngx_etcd_password_read(cluster->conf->password_file.data,
+                                   &auth->password, &err);
+
+    if (fault != NULL && err == NGX_EACCES) {
+
+        /* a file that only the master may read is not a fault */
+
+        if (!auth->unreadable) {
+            ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                          "etcd cluster \"%V\": \"password_file\" \"%V\" is "
+                          "not readable for workers, a change of it needs a "
+                          "reload",
+                          &cluster->conf->name,
+                          &cluster->conf->password_file);
+        }
+
+        auth->unreadable = 1;
+        return;
+    }
+
+    if (fault != NULL && fault != auth->fault) {
+        ngx_log_error(NGX_LOG_ERR, cluster->log, err,
+                      "etcd cluster \"%V\": \"password_file\" \"%V\" %s, the "
+                      "password that was read before is used",
+                      &cluster->conf->name, &cluster->conf->password_file,
+                      fault);
+    }
+
+    auth->fault = fault;
+}
+
+
+static ngx_int_t
+ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
+    ngx_pool_t *pool)
+{
+    size_t                       i;
+    ngx_etcd_auth_t             *auth;
+    ProtobufCBinaryData         *token;
+    Etcd__AuthenticateResponse  *response;
+
+    auth = call->data;
+    response = (Etcd__AuthenticateResponse *) message;
+    token = &response->token;
+
+    if (auth->answer.data != NULL
+        || token->len == 0 || token->len > NGX_ETCD_AUTH_MAX_TOKEN)
+    {
+        return NGX_ERROR;
+    }
+
+    /* the token becomes the value of a header field */
+
+    for (i = 0; i < token->len; i++) {
+        if (token->data[i] <= ' ' || token->data[i] > '~') {
+            return NGX_ERROR;
+        }
+    }
+
+    auth->answer.data = ngx_etcd_secret_alloc(token->len, auth->cluster->log);
+    if (auth->answer.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    auth->answer.len = token->len;
+    ngx_memcpy(auth->answer.data, token->data, token->len);
+    ngx_explicit_memzero(token->data, token->len);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_auth_drop(ngx_str_t *token)
+{
+    ngx_etcd_secret_free(token->data);
+
+    ngx_str_null(token);
+}
+
+
+/* exponential backoff with full jitter, as ngx_etcd_backoff() */
+
+static void
+ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max)
+{
+    ngx_msec_t  delay;
+
+    delay = NGX_ETCD_BACKOFF_BASE << ngx_min(auth->failures, 10);
+    delay = ngx_min(delay, max);
+
+    auth->state = NGX_ETCD_AUTH_WAITING;
+
+    ngx_add_timer(&auth->timer, 1 + (ngx_msec_t) ngx_random() % delay);
+}
+
+
+static void
+ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_channel_t  *channel;
+
+    channel = auth->channel;
+
+    ngx_log_error(NGX_LOG_INFO, auth->cluster->log, 0,
+                  "etcd cluster \"%V\": authentication failed: %s: %V, "
+                  "trying again",
+                  &auth->cluster->conf->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    auth->failures++;
+    ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+
+    /* an endpoint that is busy with other answers is slow, but alive */
+
+    if (status != NGX_ETCD_GRPC_UNAVAILABLE
+        && (ngx_msec_int_t) (channel->heard - auth->started) >= 0)
+    {
+        return;
+    }
+
+    /* streams end by themselves if their endpoint has failed */
+
+    if (channel == auth->cluster->streams) {
+        auth->channel = auth->cluster->reads;
+        return;
+    }
+
+    ngx_etcd_channel_failed(channel, text);
+}
+
+
+static void
+ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth, ngx_uint_t unauthorized)
+{
+    if (auth->unauthorized != unauthorized) {
+        auth->unauthorized = unauthorized;
+        auth->cluster->changed(auth->cluster->data);
+    }
+}
+
+
+static void
+ngx_etcd_auth_resume(ngx_etcd_auth_t *auth)
+{
+    auth->state = NGX_ETCD_AUTH_READY;
+    auth->generation++;
+
+    ngx_post_event(&auth->wake, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_auth_set_ready(ngx_etcd_auth_t *auth)
+{
+    auth->since = ngx_current_msec;
+
+    ngx_etcd_auth_resume(auth);
+}
+
+
+static void
+ngx_etcd_auth_granted(ngx_etcd_auth_t *auth)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = auth->cluster;
+    level = auth->unauthorized ? NGX_LOG_NOTICE : NGX_LOG_INFO;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": user \"%V\" is authenticated",
+                  &cluster->conf->name, &cluster->conf->user);
+
+    auth->token = auth->answer;
+    ngx_str_null(&auth->answer);
+
+    auth->issued = ngx_current_msec;
+    auth->repeats = 0;
+    auth->disabled = 0;
+
+    ngx_etcd_auth_set_unauthorized(auth, 0);
+    ngx_etcd_auth_set_ready(auth);
+}
+
+
+static ngx_uint_t
+ngx_etcd_auth_says(ngx_str_t *text, char *words)
+{
+    size_t  len;
+
+    len = ngx_strlen(words);
+
+    return text->len >= len
+           && ngx_strlcasestrn(text->data, text->data + text->len,
+                               (u_char *) words, len - 1)
+              != NULL;
+}
+
+
+static void
+ngx_etcd_auth_not_enabled(ngx_etcd_auth_t *auth)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = auth->cluster;
+    level = auth->disabled ? NGX_LOG_INFO : NGX_LOG_NOTICE;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": authentication is not enabled there, "
+                  "going on without user \"%V\"",
+                  &cluster->conf->name, &cluster->conf->user);
+
+    auth->disabled = 1;
+
+    ngx_etcd_auth_set_unauthorized(auth, 0);
+    ngx_etcd_auth_set_ready(auth);
+}
+
+
+/* the user is unknown, the password is wrong, or a user is required */
+
+static void
+ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_uint_t                level;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_cluster_conf_t  *conf;
+
+    cluster = auth->cluster;
+    conf = cluster->conf;
+
+    level = auth->unauthorized ? NGX_LOG_DEBUG : NGX_LOG_ERR;
+
+    if (conf->user.len) {
+        ngx_log_error(level, cluster->log, 0,
+                      "etcd cluster \"%V\": user \"%V\" is refused: %s: %V",
+                      &conf->name, &conf->user,
+                      ngx_etcd_grpc_status_name(status), text);
+
+    } else {
+        ngx_log_error(level, cluster->log, 0,
+                      "etcd cluster \"%V\": a user is required, and no "
+                      "\"user\" is set: %s: %V", &conf->name,
+                      ngx_etcd_grpc_status_name(status), text);
+    }
+
+    auth->failures++;
+
+    ngx_etcd_auth_set_unauthorized(auth, 1);
+    ngx_etcd_auth_later(auth, NGX_ETCD_AUTH_BACKOFF_MAX);
+}
+
+
+static void
+ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_str_t         missing;
+    ngx_etcd_auth_t  *auth;
+
+    auth = call->data;
+
+    if (status == NGX_ETCD_GRPC_OK && auth->answer.len == 0) {
+        status = NGX_ETCD_GRPC_INTERNAL;
+        ngx_str_set(&missing, "OK without a token");
+        text = &missing;
+    }
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_auth_drop(&auth->answer);
+    }
+
+    /* etcd returns "unknown" for errors that have no gRPC code */
+
+    if (ngx_etcd_backoff_retriable(status) && status != NGX_ETCD_GRPC_UNKNOWN) {
+        ngx_etcd_auth_trouble(auth, status, text);
+        return;
+    }
+
+    ngx_etcd_channel_succeeded(auth->channel);
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_auth_granted(auth);
+
+    } else if (ngx_etcd_auth_says(text, "authentication is not enabled")) {
+        ngx_etcd_auth_not_enabled(auth);
+
+    } else {
+        ngx_etcd_auth_denied(auth, status, text);
+    }
+}
+
+
+static void
+ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
+{
+    ngx_msec_t                  timeout;
+    ngx_etcd_grpc_call_t       *call;
+    Etcd__AuthenticateRequest   request;
+
+    timeout = NGX_ETCD_AUTH_ATTEMPT << ngx_min(auth->failures, 16);
+
+    call = &auth->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Auth/Authenticate";
+    call->response = &etcd__authenticate_response__descriptor;
+    call->timeout = ngx_min(timeout, auth->cluster->conf->request_timeout);
+    call->message = ngx_etcd_auth_message;
+    call->done = ngx_etcd_auth_ended;
+    call->secret = 1;
+    call->data = auth;
+
+    auth->started = ngx_current_msec;
+
+    etcd__authenticate_request__init(&request);
+
+    request.name = ngx_etcd_bytes(&auth->cluster->conf->user);
+    request.password = ngx_etcd_bytes(&auth->password);
+
+    if (ngx_etcd_grpc_request(h2, call, &request.base) != NGX_OK) {
+        auth->failures++;
+        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+    }
+}
+
+
+static void
+ngx_etcd_auth_ask(void *data)
+{
+    ngx_etcd_auth_t *auth = data;
+
+    ngx_etcd_http2_t  *h2;
+
+    auth->state = NGX_ETCD_AUTH_ASKING;
+
+    h2 = ngx_etcd_channel_get(auth->channel);
+
+    if (h2 == NULL) {
+        auth->channel = auth->cluster->reads;
+        h2 = ngx_etcd_channel_get(auth->channel);
+    }
+
+    if (h2 == NULL) {
+        ngx_etcd_channel_wait(auth->channel, &auth->waiter);
+        return;
+    }
+
+    ngx_etcd_auth_password(auth);
+    ngx_etcd_auth_call(auth, h2);
+}
+
+
+static void
+ngx_etcd_auth_timer(ngx_event_t *ev)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = ev->data;
+
+    if (auth->state == NGX_ETCD_AUTH_SPREADING) {
+        ngx_etcd_auth_resume(auth);
+        return;
+    }
+
+    if (auth->cluster->conf->user.len == 0) {
+
+        /* there is no token to request, but etcd may accept calls again */
+
+        ngx_etcd_auth_set_ready(auth);
+        return;
+    }
+
+    if (ngx_queue_empty(&auth->waiters)) {
+        auth->state = NGX_ETCD_AUTH_WANTED;
+        return;
+    }
+
+    ngx_etcd_auth_ask(auth);
+}
+
+
+static void
+ngx_etcd_auth_wake(ngx_event_t *ev)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = ev->data;
+
+    ngx_etcd_waiter_wake_all(&auth->waiters);
+}
 
 
 ngx_etcd_auth_t *
@@ -147,75 +528,6 @@ ngx_etcd_auth_metadata(ngx_etcd_auth_t *auth, ngx_keyval_t *md,
 }
 
 
-void
-ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
-    ngx_str_t *text)
-{
-    if (auth->token.len != 0
-        && auth->state == NGX_ETCD_AUTH_READY
-        && generation == auth->generation)
-    {
-        ngx_etcd_auth_renew(auth, NGX_ETCD_GRPC_UNAUTHENTICATED, text);
-    }
-}
-
-
-ngx_uint_t
-ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_etcd_channel_t *channel,
-    ngx_uint_t generation, ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    if (!ngx_etcd_auth_refusal(status, text)
-        && (status != NGX_ETCD_GRPC_PERMISSION_DENIED
-            || !ngx_etcd_auth_outdated(auth, generation)))
-    {
-        return 0;
-    }
-
-    if (auth->state != NGX_ETCD_AUTH_READY || generation != auth->generation) {
-
-        /* another call reported this token before */
-
-        return 1;
-    }
-
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED && ngx_etcd_auth_is_new(auth)) {
-        ngx_etcd_auth_repeat(auth);
-        return 1;
-    }
-
-    auth->channel = channel;
-    ngx_etcd_auth_renew(auth, status, text);
-
-    return 1;
-}
-
-
-static ngx_uint_t
-ngx_etcd_auth_is_new(ngx_etcd_auth_t *auth)
-{
-    return auth->token.len != 0
-           && ngx_current_msec - auth->issued < NGX_ETCD_AUTH_SPREAD;
-}
-
-
-static void
-ngx_etcd_auth_repeat(ngx_etcd_auth_t *auth)
-{
-    ngx_msec_t  delay;
-
-    delay = NGX_ETCD_AUTH_REPEAT << ngx_min(auth->repeats, 10);
-    auth->repeats++;
-
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, auth->cluster->log, 0,
-                   "etcd cluster \"%V\": the new token is not known yet, "
-                   "again in %M ms", &auth->cluster->conf->name, delay);
-
-    auth->state = NGX_ETCD_AUTH_SPREADING;
-
-    ngx_add_timer(&auth->timer, delay);
-}
-
-
 /* The token is not used any more. */
 
 static void
@@ -249,6 +561,90 @@ ngx_etcd_auth_renew(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
     }
 
     ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+}
+
+
+void
+ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
+    ngx_str_t *text)
+{
+    if (auth->token.len != 0
+        && auth->state == NGX_ETCD_AUTH_READY
+        && generation == auth->generation)
+    {
+        ngx_etcd_auth_renew(auth, NGX_ETCD_GRPC_UNAUTHENTICATED, text);
+    }
+}
+
+
+/* Returns 1 if the error is about the token, not about the request. */
+
+static ngx_uint_t
+ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+        return 1;
+    }
+
+    return status == NGX_ETCD_GRPC_INVALID_ARGUMENT
+           && (ngx_etcd_auth_says(text, "user name is empty")
+               || ngx_etcd_auth_says(text, "revision of auth store is old"));
+}
+
+
+static ngx_uint_t
+ngx_etcd_auth_is_new(ngx_etcd_auth_t *auth)
+{
+    return auth->token.len != 0
+           && ngx_current_msec - auth->issued < NGX_ETCD_AUTH_SPREAD;
+}
+
+
+static void
+ngx_etcd_auth_repeat(ngx_etcd_auth_t *auth)
+{
+    ngx_msec_t  delay;
+
+    delay = NGX_ETCD_AUTH_REPEAT << ngx_min(auth->repeats, 10);
+    auth->repeats++;
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, auth->cluster->log, 0,
+                   "etcd cluster \"%V\": the new token is not known yet, "
+                   "again in %M ms", &auth->cluster->conf->name, delay);
+
+    auth->state = NGX_ETCD_AUTH_SPREADING;
+
+    ngx_add_timer(&auth->timer, delay);
+}
+
+
+ngx_uint_t
+ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_etcd_channel_t *channel,
+    ngx_uint_t generation, ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    if (!ngx_etcd_auth_refusal(status, text)
+        && (status != NGX_ETCD_GRPC_PERMISSION_DENIED
+            || !ngx_etcd_auth_outdated(auth, generation)))
+    {
+        return 0;
+    }
+
+    if (auth->state != NGX_ETCD_AUTH_READY || generation != auth->generation) {
+
+        /* another call reported this token before */
+
+        return 1;
+    }
+
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED && ngx_etcd_auth_is_new(auth)) {
+        ngx_etcd_auth_repeat(auth);
+        return 1;
+    }
+
+    auth->channel = channel;
+    ngx_etcd_auth_renew(auth, status, text);
+
+    return 1;
 }
 
 
@@ -286,430 +682,4 @@ ngx_etcd_auth_accepted(ngx_etcd_auth_t *auth)
                   &cluster->conf->name);
 
     ngx_etcd_auth_set_unauthorized(auth, 0);
-}
-
-
-static void
-ngx_etcd_auth_ask(void *data)
-{
-    ngx_etcd_auth_t *auth = data;
-
-    ngx_etcd_http2_t  *h2;
-
-    auth->state = NGX_ETCD_AUTH_ASKING;
-
-    h2 = ngx_etcd_channel_get(auth->channel);
-
-    if (h2 == NULL) {
-        auth->channel = auth->cluster->reads;
-        h2 = ngx_etcd_channel_get(auth->channel);
-    }
-
-    if (h2 == NULL) {
-        ngx_etcd_channel_wait(auth->channel, &auth->waiter);
-        return;
-    }
-
-    ngx_etcd_auth_password(auth);
-    ngx_etcd_auth_call(auth, h2);
-}
-
-
-static void
-ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
-{
-    ngx_msec_t                  timeout;
-    ngx_etcd_grpc_call_t       *call;
-    Etcd__AuthenticateRequest   request;
-
-    timeout = NGX_ETCD_AUTH_ATTEMPT << ngx_min(auth->failures, 16);
-
-    call = &auth->call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = "/etcdserverpb.Auth/Authenticate";
-    call->response = &etcd__authenticate_response__descriptor;
-    call->timeout = ngx_min(timeout, auth->cluster->conf->request_timeout);
-    call->message = ngx_etcd_auth_message;
-    call->done = ngx_etcd_auth_ended;
-    call->secret = 1;
-    call->data = auth;
-
-    auth->started = ngx_current_msec;
-
-    etcd__authenticate_request__init(&request);
-
-    request.name = ngx_etcd_bytes(&auth->cluster->conf->user);
-    request.password = ngx_etcd_bytes(&auth->password);
-
-    if (ngx_etcd_grpc_request(h2, call, &request.base) != NGX_OK) {
-        auth->failures++;
-        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
-    }
-}
-
-
-/*
- * The file is read for each request of a token, so that a correction needs no
- * reload.  It is small and local, and tokens are rarely requested.
- */
-
-static void
-ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
-{
-    char                *fault;
-    ngx_err_t            err;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = auth->cluster;
-
-    fault = ngx_etcd_password_read(cluster->conf->password_file.data,
-                                   &auth->password, &err);
-
-    if (fault != NULL && err == NGX_EACCES) {
-
-        /* a file that only the master may read is not a fault */
-
-        if (!auth->unreadable) {
-            ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                          "etcd cluster \"%V\": \"password_file\" \"%V\" is "
-                          "not readable for workers, a change of it needs a "
-                          "reload",
-                          &cluster->conf->name,
-                          &cluster->conf->password_file);
-        }
-
-        auth->unreadable = 1;
-        return;
-    }
-
-    if (fault != NULL && fault != auth->fault) {
-        ngx_log_error(NGX_LOG_ERR, cluster->log, err,
-                      "etcd cluster \"%V\": \"password_file\" \"%V\" %s, the "
-                      "password that was read before is used",
-                      &cluster->conf->name, &cluster->conf->password_file,
-                      fault);
-    }
-
-    auth->fault = fault;
-}
-
-
-static void
-ngx_etcd_auth_timer(ngx_event_t *ev)
-{
-    ngx_etcd_auth_t  *auth;
-
-    auth = ev->data;
-
-    if (auth->state == NGX_ETCD_AUTH_SPREADING) {
-        ngx_etcd_auth_resume(auth);
-        return;
-    }
-
-    if (auth->cluster->conf->user.len == 0) {
-
-        /* there is no token to request, but etcd may accept calls again */
-
-        ngx_etcd_auth_set_ready(auth);
-        return;
-    }
-
-    if (ngx_queue_empty(&auth->waiters)) {
-        auth->state = NGX_ETCD_AUTH_WANTED;
-        return;
-    }
-
-    ngx_etcd_auth_ask(auth);
-}
-
-
-static ngx_int_t
-ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
-    ngx_pool_t *pool)
-{
-    size_t                       i;
-    ngx_etcd_auth_t             *auth;
-    ProtobufCBinaryData         *token;
-    Etcd__AuthenticateResponse  *response;
-
-    auth = call->data;
-    response = (Etcd__AuthenticateResponse *) message;
-    token = &response->token;
-
-    if (auth->answer.data != NULL
-        || token->len == 0 || token->len > NGX_ETCD_AUTH_MAX_TOKEN)
-    {
-        return NGX_ERROR;
-    }
-
-    /* the token becomes the value of a header field */
-
-    for (i = 0; i < token->len; i++) {
-        if (token->data[i] <= ' ' || token->data[i] > '~') {
-            return NGX_ERROR;
-        }
-    }
-
-    auth->answer.data = ngx_etcd_secret_alloc(token->len, auth->cluster->log);
-    if (auth->answer.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    auth->answer.len = token->len;
-    ngx_memcpy(auth->answer.data, token->data, token->len);
-    ngx_explicit_memzero(token->data, token->len);
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_str_t         missing;
-    ngx_etcd_auth_t  *auth;
-
-    auth = call->data;
-
-    if (status == NGX_ETCD_GRPC_OK && auth->answer.len == 0) {
-        status = NGX_ETCD_GRPC_INTERNAL;
-        ngx_str_set(&missing, "OK without a token");
-        text = &missing;
-    }
-
-    if (status != NGX_ETCD_GRPC_OK) {
-        ngx_etcd_auth_drop(&auth->answer);
-    }
-
-    /* etcd returns "unknown" for errors that have no gRPC code */
-
-    if (ngx_etcd_backoff_retriable(status) && status != NGX_ETCD_GRPC_UNKNOWN) {
-        ngx_etcd_auth_trouble(auth, status, text);
-        return;
-    }
-
-    ngx_etcd_channel_succeeded(auth->channel);
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        ngx_etcd_auth_granted(auth);
-
-    } else if (ngx_etcd_auth_says(text, "authentication is not enabled")) {
-        ngx_etcd_auth_not_enabled(auth);
-
-    } else {
-        ngx_etcd_auth_denied(auth, status, text);
-    }
-}
-
-
-static void
-ngx_etcd_auth_granted(ngx_etcd_auth_t *auth)
-{
-    ngx_uint_t           level;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = auth->cluster;
-    level = auth->unauthorized ? NGX_LOG_NOTICE : NGX_LOG_INFO;
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": user \"%V\" is authenticated",
-                  &cluster->conf->name, &cluster->conf->user);
-
-    auth->token = auth->answer;
-    ngx_str_null(&auth->answer);
-
-    auth->issued = ngx_current_msec;
-    auth->repeats = 0;
-    auth->disabled = 0;
-
-    ngx_etcd_auth_set_unauthorized(auth, 0);
-    ngx_etcd_auth_set_ready(auth);
-}
-
-
-static void
-ngx_etcd_auth_not_enabled(ngx_etcd_auth_t *auth)
-{
-    ngx_uint_t           level;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = auth->cluster;
-    level = auth->disabled ? NGX_LOG_INFO : NGX_LOG_NOTICE;
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": authentication is not enabled there, "
-                  "going on without user \"%V\"",
-                  &cluster->conf->name, &cluster->conf->user);
-
-    auth->disabled = 1;
-
-    ngx_etcd_auth_set_unauthorized(auth, 0);
-    ngx_etcd_auth_set_ready(auth);
-}
-
-
-/* the user is unknown, the password is wrong, or a user is required */
-
-static void
-ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_uint_t                level;
-    ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_cluster_conf_t  *conf;
-
-    cluster = auth->cluster;
-    conf = cluster->conf;
-
-    level = auth->unauthorized ? NGX_LOG_DEBUG : NGX_LOG_ERR;
-
-    if (conf->user.len) {
-        ngx_log_error(level, cluster->log, 0,
-                      "etcd cluster \"%V\": user \"%V\" is refused: %s: %V",
-                      &conf->name, &conf->user,
-                      ngx_etcd_grpc_status_name(status), text);
-
-    } else {
-        ngx_log_error(level, cluster->log, 0,
-                      "etcd cluster \"%V\": a user is required, and no "
-                      "\"user\" is set: %s: %V", &conf->name,
-                      ngx_etcd_grpc_status_name(status), text);
-    }
-
-    auth->failures++;
-
-    ngx_etcd_auth_set_unauthorized(auth, 1);
-    ngx_etcd_auth_later(auth, NGX_ETCD_AUTH_BACKOFF_MAX);
-}
-
-
-static void
-ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_etcd_channel_t  *channel;
-
-    channel = auth->channel;
-
-    ngx_log_error(NGX_LOG_INFO, auth->cluster->log, 0,
-                  "etcd cluster \"%V\": authentication failed: %s: %V, "
-                  "trying again",
-                  &auth->cluster->conf->name,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    auth->failures++;
-    ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
-
-    /* an endpoint that is busy with other answers is slow, but alive */
-
-    if (status != NGX_ETCD_GRPC_UNAVAILABLE
-        && (ngx_msec_int_t) (channel->heard - auth->started) >= 0)
-    {
-        return;
-    }
-
-    /* streams end by themselves if their endpoint has failed */
-
-    if (channel == auth->cluster->streams) {
-        auth->channel = auth->cluster->reads;
-        return;
-    }
-
-    ngx_etcd_channel_failed(channel, text);
-}
-
-
-/* exponential backoff with full jitter, as ngx_etcd_backoff() */
-
-static void
-ngx_etcd_auth_later(ngx_etcd_auth_t *auth, ngx_msec_t max)
-{
-    ngx_msec_t  delay;
-
-    delay = NGX_ETCD_BACKOFF_BASE << ngx_min(auth->failures, 10);
-    delay = ngx_min(delay, max);
-
-    auth->state = NGX_ETCD_AUTH_WAITING;
-
-    ngx_add_timer(&auth->timer, 1 + (ngx_msec_t) ngx_random() % delay);
-}
-
-
-static void
-ngx_etcd_auth_set_ready(ngx_etcd_auth_t *auth)
-{
-    auth->since = ngx_current_msec;
-
-    ngx_etcd_auth_resume(auth);
-}
-
-
-static void
-ngx_etcd_auth_resume(ngx_etcd_auth_t *auth)
-{
-    auth->state = NGX_ETCD_AUTH_READY;
-    auth->generation++;
-
-    ngx_post_event(&auth->wake, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth, ngx_uint_t unauthorized)
-{
-    if (auth->unauthorized != unauthorized) {
-        auth->unauthorized = unauthorized;
-        auth->cluster->changed(auth->cluster->data);
-    }
-}
-
-
-static void
-ngx_etcd_auth_wake(ngx_event_t *ev)
-{
-    ngx_etcd_auth_t  *auth;
-
-    auth = ev->data;
-
-    ngx_etcd_waiter_wake_all(&auth->waiters);
-}
-
-
-static void
-ngx_etcd_auth_drop(ngx_str_t *token)
-{
-    ngx_etcd_secret_free(token->data);
-
-    ngx_str_null(token);
-}
-
-
-/* Returns 1 if the error is about the token, not about the request. */
-
-static ngx_uint_t
-ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
-        return 1;
-    }
-
-    return status == NGX_ETCD_GRPC_INVALID_ARGUMENT
-           && (ngx_etcd_auth_says(text, "user name is empty")
-               || ngx_etcd_auth_says(text, "revision of auth store is old"));
-}
-
-
-static ngx_uint_t
-ngx_etcd_auth_says(ngx_str_t *text, char *words)
-{
-    size_t  len;
-
-    len = ngx_strlen(words);
-
-    return text->len >= len
-           && ngx_strlcasestrn(text->data, text->data + text->len,
-                               (u_char *) words, len - 1)
-              != NULL;
 }

@@ -11,28 +11,433 @@
 #include <ngx_etcd_backoff.h>
 
 
-static void ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
-    ngx_etcd_subchannel_t *subchannel);
-static void ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel);
-static ngx_uint_t ngx_etcd_channel_held(ngx_etcd_channel_t *channel);
-static void ngx_etcd_channel_connect(ngx_etcd_channel_t *channel);
-static void ngx_etcd_channel_retry(ngx_etcd_channel_t *channel,
-    ngx_str_t *reason);
-static void ngx_etcd_channel_report(ngx_etcd_channel_t *channel,
-    ngx_str_t *reason);
-static void ngx_etcd_channel_timer(ngx_event_t *ev);
-static void ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel);
-static void ngx_etcd_channel_alive(void *data, ngx_uint_t answer);
-static void ngx_etcd_channel_pong(void *data, uint64_t sent);
-static void ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel);
-static void ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel,
-    ngx_str_t *reason);
-static void ngx_etcd_channel_rebalance(ngx_event_t *ev);
-static void ngx_etcd_channel_move(ngx_etcd_channel_t *channel);
-static void ngx_etcd_channel_stay(ngx_etcd_channel_t *channel,
-    ngx_str_t *reason);
-static void ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
-    ngx_etcd_channel_state_e state);
+static void
+ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
+    ngx_etcd_channel_state_e state)
+{
+    /* the spare subchannel is useful only while the other one is in use */
+
+    if (state != NGX_ETCD_CHANNEL_READY) {
+        ngx_etcd_subchannel_close(channel->spare);
+    }
+
+    channel->state = state;
+    channel->connection += (state == NGX_ETCD_CHANNEL_READY);
+    channel->cluster->changed(channel->cluster->data);
+}
+
+
+static void
+ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
+{
+    ngx_etcd_cluster_t     *cluster;
+    ngx_etcd_subchannel_t  *former;
+
+    cluster = channel->cluster;
+    former = channel->subchannel;
+
+    channel->subchannel = channel->spare;
+    channel->spare = former;
+    channel->returns++;
+
+    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V is back, %s return to it "
+                  "from %V", &cluster->conf->name,
+                  &channel->subchannel->place->endpoint->url, channel->name,
+                  &former->place->endpoint->url);
+
+    /* MOVING: calls that end now must not start again until all have ended */
+
+    channel->state = NGX_ETCD_CHANNEL_MOVING;
+    channel->answered = 0;
+
+    ngx_etcd_subchannel_close(former);
+
+    ngx_etcd_endpoints_set_current(&cluster->endpoints,
+                                   channel->subchannel->place);
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
+
+    /* the home may have changed meanwhile */
+
+    ngx_etcd_channel_settle(channel);
+
+    ngx_etcd_waiter_wake_all(&channel->waiters);
+}
+
+
+static void
+ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = subchannel->data;
+    cluster = channel->cluster;
+
+    if (subchannel == channel->spare) {
+        ngx_etcd_channel_move(channel);
+        return;
+    }
+
+    if (channel == cluster->streams) {
+        cluster->reconnects += channel->connected;
+        channel->connected = 1;
+    }
+
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
+    ngx_etcd_channel_settle(channel);
+
+    ngx_etcd_waiter_wake_all(&channel->waiters);
+}
+
+
+static ngx_uint_t
+ngx_etcd_channel_held(ngx_etcd_channel_t *channel)
+{
+    return channel->answered
+           && ngx_current_msec - channel->subchannel->since
+              > NGX_ETCD_CHANNEL_HELD;
+}
+
+
+static void
+ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    channel->outage = 0;
+    cluster = channel->cluster;
+
+    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V answers, %s resumed",
+                  &cluster->conf->name,
+                  &channel->subchannel->place->endpoint->url,
+                  channel->name);
+}
+
+
+static void
+ngx_etcd_channel_alive(void *data, ngx_uint_t answer)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = subchannel->data;
+    cluster = channel->cluster;
+
+    if (subchannel == channel->spare) {
+        return;
+    }
+
+    if (answer) {
+        channel->heard = ngx_current_msec;
+    }
+
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY && subchannel->id != 0) {
+        ngx_etcd_cluster_id_answered(cluster);
+    }
+
+    if (channel->outage && ngx_etcd_channel_held(channel)) {
+        ngx_etcd_channel_resumed(channel);
+    }
+
+    if (channel == cluster->streams) {
+        cluster->changed(cluster->data);
+    }
+}
+
+
+static void
+ngx_etcd_channel_pong(void *data, uint64_t sent)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = subchannel->data;
+    cluster = channel->cluster;
+
+    if (subchannel == channel->subchannel && channel == cluster->streams) {
+        ngx_etcd_cluster_prove(cluster, sent);
+    }
+}
+
+
+static void
+ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_str_t            reason;
+    ngx_etcd_channel_t  *channel;
+
+    channel = subchannel->data;
+
+    /*
+     * A watch would stay for as long as the peer allows: streams move now.
+     * Reads are short: their connection closes itself when the last one ends.
+     */
+
+    if (subchannel == channel->subchannel
+        && channel == channel->cluster->streams)
+    {
+        ngx_str_set(&reason, "it is shutting down (GOAWAY)");
+        ngx_etcd_channel_failed(channel, &reason);
+    }
+}
+
+
+/* the endpoint is not back: the streams stay where they are */
+
+static void
+ngx_etcd_channel_stay(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    ngx_etcd_place_t    *place;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    place = channel->spare->place;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V is not back: %V",
+                  &cluster->conf->name, &place->endpoint->url, reason);
+
+    ngx_etcd_endpoints_failed(&cluster->endpoints, place, 0);
+    ngx_etcd_channel_settle(channel);
+
+    cluster->changed(cluster->data);
+}
+
+
+/*
+ * Logs an outage as an error once, although both channels notice it, and
+ * recurring outages at most once in NGX_ETCD_CLUSTER_QUIET ms.
+ */
+
+static void
+ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    level = NGX_LOG_INFO;
+
+    /* an endpoint of another cluster has a line of its own */
+
+    if (!channel->outage
+        && channel->subchannel->place->foreign == 0
+        && (cluster->reported == 0
+            || ngx_current_msec - cluster->reported
+               > NGX_ETCD_CLUSTER_QUIET))
+    {
+        level = NGX_LOG_ERR;
+        channel->outage = 1;
+        cluster->reported = ngx_current_msec;
+    }
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": endpoint %V failed for %s: %V, "
+                  "trying again",
+                  &cluster->conf->name,
+                  &channel->subchannel->place->endpoint->url,
+                  channel->name, reason);
+}
+
+
+/* the subchannel is already closed */
+
+static void
+ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
+{
+    ngx_msec_t             delay;
+    ngx_uint_t             held;
+    ngx_etcd_endpoints_t  *endpoints;
+
+    endpoints = &channel->cluster->endpoints;
+    held = ngx_etcd_channel_held(channel);
+
+    /*
+     * An endpoint may answer and then fail each time: only a stable connection
+     * ends the backoff.
+     */
+
+    if (held) {
+        channel->flaps = 0;
+        channel->failures = 0;
+        channel->outage = 0;
+
+    } else if (channel->answered) {
+        channel->flaps++;
+    }
+
+    channel->answered = 0;
+
+    if (ngx_current_msec - channel->subchannel->since
+        > channel->cluster->conf->rebalance / 2)
+    {
+        channel->returns = 0;
+    }
+
+    ngx_etcd_channel_report(channel, reason);
+    ngx_etcd_endpoints_failed(endpoints, channel->subchannel->place, held);
+
+    /*
+     * The first failure is followed by another endpoint at once.  The backoff
+     * is divided by the number of endpoints, because all of them are tried in
+     * turn.
+     */
+
+    delay = 1;
+
+    if (channel->failures != 0) {
+        delay += ngx_etcd_backoff(channel->cluster, channel->failures)
+                 / ngx_etcd_endpoints_count(endpoints);
+    }
+
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, channel->cluster->log, 0,
+                   "etcd cluster \"%V\": %s: failures: %ui, delay: %M ms",
+                   &channel->cluster->conf->name, channel->name,
+                   channel->failures, delay);
+
+    channel->failures++;
+    channel->next = ngx_etcd_endpoints_choose(endpoints,
+                                              channel->subchannel->place);
+
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_BACKOFF);
+
+    ngx_add_timer(&channel->timer, delay);
+}
+
+
+static void
+ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
+{
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = subchannel->data;
+    cluster = channel->cluster;
+
+    if (subchannel == channel->spare) {
+        ngx_etcd_channel_stay(channel, reason);
+        return;
+    }
+
+    if (ngx_exiting && !cluster->lingers) {
+
+        /* in a worker that shuts down, nginx closes idle connections */
+
+        channel->state = NGX_ETCD_CHANNEL_IDLE;
+        return;
+    }
+
+    if (channel == cluster->reads && ngx_queue_empty(&channel->waiters)) {
+
+        /* no read waits now: the next one connects, with its own backoff */
+
+        ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place,
+                                  ngx_etcd_channel_held(channel));
+
+        channel->answered = 0;
+        channel->next = ngx_etcd_endpoints_choose(&cluster->endpoints,
+                                                  subchannel->place);
+
+        ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_IDLE);
+        return;
+    }
+
+    ngx_etcd_channel_retry(channel, reason);
+}
+
+
+static void
+ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
+    ngx_etcd_subchannel_t *subchannel)
+{
+    subchannel->cluster = channel->cluster;
+    subchannel->data = channel;
+    subchannel->ready = ngx_etcd_channel_ready;
+    subchannel->alive = ngx_etcd_channel_alive;
+    subchannel->pong = ngx_etcd_channel_pong;
+    subchannel->draining = ngx_etcd_channel_draining;
+    subchannel->failed = ngx_etcd_channel_closed;
+}
+
+
+static void
+ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
+{
+    ngx_etcd_place_t    *place;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    place = channel->next;
+    channel->next = NULL;
+
+    /* the place may have been dropped since it was chosen */
+
+    if (place == NULL || place->endpoint == NULL) {
+        place = ngx_etcd_endpoints_choose(&cluster->endpoints, NULL);
+    }
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": connecting to %V for %s",
+                  &cluster->conf->name, &place->endpoint->url, channel->name);
+
+    if (channel == cluster->streams) {
+        ngx_etcd_endpoints_set_current(&cluster->endpoints, place);
+    }
+
+    ngx_etcd_subchannel_open(channel->subchannel, place);
+
+    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);
+}
+
+
+static void
+ngx_etcd_channel_timer(ngx_event_t *ev)
+{
+    ngx_etcd_channel_t  *channel;
+
+    channel = ev->data;
+
+    if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
+        ngx_etcd_channel_connect(channel);
+    }
+}
+
+
+static void
+ngx_etcd_channel_rebalance(ngx_event_t *ev)
+{
+    ngx_etcd_place_t    *home;
+    ngx_etcd_channel_t  *channel;
+    ngx_etcd_cluster_t  *cluster;
+
+    channel = ev->data;
+    cluster = channel->cluster;
+
+    home = ngx_etcd_endpoints_home(&cluster->endpoints);
+
+    /* without a connection: ngx_etcd_channel_ready() sets the timer again */
+
+    if (channel->state != NGX_ETCD_CHANNEL_READY
+        || channel->subchannel->place == home
+        || ngx_exiting)
+    {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": connecting to %V, to return there",
+                  &cluster->conf->name, &home->endpoint->url);
+
+    ngx_etcd_subchannel_open(channel->spare, home);
+
+    cluster->changed(cluster->data);
+}
 
 
 void
@@ -56,20 +461,6 @@ ngx_etcd_channel_init(ngx_etcd_channel_t *channel, ngx_etcd_cluster_t *cluster,
                               channel, cluster->log);
 
     ngx_queue_init(&channel->waiters);
-}
-
-
-static void
-ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
-    ngx_etcd_subchannel_t *subchannel)
-{
-    subchannel->cluster = channel->cluster;
-    subchannel->data = channel;
-    subchannel->ready = ngx_etcd_channel_ready;
-    subchannel->alive = ngx_etcd_channel_alive;
-    subchannel->pong = ngx_etcd_channel_pong;
-    subchannel->draining = ngx_etcd_channel_draining;
-    subchannel->failed = ngx_etcd_channel_closed;
 }
 
 
@@ -157,31 +548,6 @@ ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel)
 }
 
 
-static void
-ngx_etcd_channel_resumed(ngx_etcd_channel_t *channel)
-{
-    ngx_etcd_cluster_t  *cluster;
-
-    channel->outage = 0;
-    cluster = channel->cluster;
-
-    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
-                  "etcd cluster \"%V\": endpoint %V answers, %s resumed",
-                  &cluster->conf->name,
-                  &channel->subchannel->place->endpoint->url,
-                  channel->name);
-}
-
-
-static ngx_uint_t
-ngx_etcd_channel_held(ngx_etcd_channel_t *channel)
-{
-    return channel->answered
-           && ngx_current_msec - channel->subchannel->since
-              > NGX_ETCD_CHANNEL_HELD;
-}
-
-
 void
 ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 {
@@ -197,289 +563,6 @@ ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     channel->state = NGX_ETCD_CHANNEL_BACKOFF;
 
     ngx_etcd_subchannel_close(channel->subchannel);
-
-    ngx_etcd_channel_retry(channel, reason);
-}
-
-
-static void
-ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
-{
-    ngx_etcd_place_t    *place;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = channel->cluster;
-    place = channel->next;
-    channel->next = NULL;
-
-    /* the place may have been dropped since it was chosen */
-
-    if (place == NULL || place->endpoint == NULL) {
-        place = ngx_etcd_endpoints_choose(&cluster->endpoints, NULL);
-    }
-
-    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                  "etcd cluster \"%V\": connecting to %V for %s",
-                  &cluster->conf->name, &place->endpoint->url, channel->name);
-
-    if (channel == cluster->streams) {
-        ngx_etcd_endpoints_set_current(&cluster->endpoints, place);
-    }
-
-    ngx_etcd_subchannel_open(channel->subchannel, place);
-
-    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);
-}
-
-
-/* the subchannel is already closed */
-
-static void
-ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
-{
-    ngx_msec_t             delay;
-    ngx_uint_t             held;
-    ngx_etcd_endpoints_t  *endpoints;
-
-    endpoints = &channel->cluster->endpoints;
-    held = ngx_etcd_channel_held(channel);
-
-    /*
-     * An endpoint may answer and then fail each time: only a stable connection
-     * ends the backoff.
-     */
-
-    if (held) {
-        channel->flaps = 0;
-        channel->failures = 0;
-        channel->outage = 0;
-
-    } else if (channel->answered) {
-        channel->flaps++;
-    }
-
-    channel->answered = 0;
-
-    if (ngx_current_msec - channel->subchannel->since
-        > channel->cluster->conf->rebalance / 2)
-    {
-        channel->returns = 0;
-    }
-
-    ngx_etcd_channel_report(channel, reason);
-    ngx_etcd_endpoints_failed(endpoints, channel->subchannel->place, held);
-
-    /*
-     * The first failure is followed by another endpoint at once.  The backoff
-     * is divided by the number of endpoints, because all of them are tried in
-     * turn.
-     */
-
-    delay = 1;
-
-    if (channel->failures != 0) {
-        delay += ngx_etcd_backoff(channel->cluster, channel->failures)
-                 / ngx_etcd_endpoints_count(endpoints);
-    }
-
-    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, channel->cluster->log, 0,
-                   "etcd cluster \"%V\": %s: failures: %ui, delay: %M ms",
-                   &channel->cluster->conf->name, channel->name,
-                   channel->failures, delay);
-
-    channel->failures++;
-    channel->next = ngx_etcd_endpoints_choose(endpoints,
-                                              channel->subchannel->place);
-
-    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_BACKOFF);
-
-    ngx_add_timer(&channel->timer, delay);
-}
-
-
-/*
- * Logs an outage as an error once, although both channels notice it, and
- * recurring outages at most once in NGX_ETCD_CLUSTER_QUIET ms.
- */
-
-static void
-ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
-{
-    ngx_uint_t           level;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = channel->cluster;
-    level = NGX_LOG_INFO;
-
-    /* an endpoint of another cluster has a line of its own */
-
-    if (!channel->outage
-        && channel->subchannel->place->foreign == 0
-        && (cluster->reported == 0
-            || ngx_current_msec - cluster->reported
-               > NGX_ETCD_CLUSTER_QUIET))
-    {
-        level = NGX_LOG_ERR;
-        channel->outage = 1;
-        cluster->reported = ngx_current_msec;
-    }
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": endpoint %V failed for %s: %V, "
-                  "trying again",
-                  &cluster->conf->name,
-                  &channel->subchannel->place->endpoint->url,
-                  channel->name, reason);
-}
-
-
-static void
-ngx_etcd_channel_timer(ngx_event_t *ev)
-{
-    ngx_etcd_channel_t  *channel;
-
-    channel = ev->data;
-
-    if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
-        ngx_etcd_channel_connect(channel);
-    }
-}
-
-
-static void
-ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel)
-{
-    ngx_etcd_channel_t  *channel;
-    ngx_etcd_cluster_t  *cluster;
-
-    channel = subchannel->data;
-    cluster = channel->cluster;
-
-    if (subchannel == channel->spare) {
-        ngx_etcd_channel_move(channel);
-        return;
-    }
-
-    if (channel == cluster->streams) {
-        cluster->reconnects += channel->connected;
-        channel->connected = 1;
-    }
-
-    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
-    ngx_etcd_channel_settle(channel);
-
-    ngx_etcd_waiter_wake_all(&channel->waiters);
-}
-
-
-static void
-ngx_etcd_channel_alive(void *data, ngx_uint_t answer)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    ngx_etcd_channel_t  *channel;
-    ngx_etcd_cluster_t  *cluster;
-
-    channel = subchannel->data;
-    cluster = channel->cluster;
-
-    if (subchannel == channel->spare) {
-        return;
-    }
-
-    if (answer) {
-        channel->heard = ngx_current_msec;
-    }
-
-    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY && subchannel->id != 0) {
-        ngx_etcd_cluster_id_answered(cluster);
-    }
-
-    if (channel->outage && ngx_etcd_channel_held(channel)) {
-        ngx_etcd_channel_resumed(channel);
-    }
-
-    if (channel == cluster->streams) {
-        cluster->changed(cluster->data);
-    }
-}
-
-
-static void
-ngx_etcd_channel_pong(void *data, uint64_t sent)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    ngx_etcd_channel_t  *channel;
-    ngx_etcd_cluster_t  *cluster;
-
-    channel = subchannel->data;
-    cluster = channel->cluster;
-
-    if (subchannel == channel->subchannel && channel == cluster->streams) {
-        ngx_etcd_cluster_prove(cluster, sent);
-    }
-}
-
-
-static void
-ngx_etcd_channel_draining(ngx_etcd_subchannel_t *subchannel)
-{
-    ngx_str_t            reason;
-    ngx_etcd_channel_t  *channel;
-
-    channel = subchannel->data;
-
-    /*
-     * A watch would stay for as long as the peer allows: streams move now.
-     * Reads are short: their connection closes itself when the last one ends.
-     */
-
-    if (subchannel == channel->subchannel
-        && channel == channel->cluster->streams)
-    {
-        ngx_str_set(&reason, "it is shutting down (GOAWAY)");
-        ngx_etcd_channel_failed(channel, &reason);
-    }
-}
-
-
-static void
-ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
-{
-    ngx_etcd_channel_t  *channel;
-    ngx_etcd_cluster_t  *cluster;
-
-    channel = subchannel->data;
-    cluster = channel->cluster;
-
-    if (subchannel == channel->spare) {
-        ngx_etcd_channel_stay(channel, reason);
-        return;
-    }
-
-    if (ngx_exiting && !cluster->lingers) {
-
-        /* in a worker that shuts down, nginx closes idle connections */
-
-        channel->state = NGX_ETCD_CHANNEL_IDLE;
-        return;
-    }
-
-    if (channel == cluster->reads && ngx_queue_empty(&channel->waiters)) {
-
-        /* no read waits now: the next one connects, with its own backoff */
-
-        ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place,
-                                  ngx_etcd_channel_held(channel));
-
-        channel->answered = 0;
-        channel->next = ngx_etcd_endpoints_choose(&cluster->endpoints,
-                                                  subchannel->place);
-
-        ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_IDLE);
-        return;
-    }
 
     ngx_etcd_channel_retry(channel, reason);
 }
@@ -509,111 +592,4 @@ ngx_etcd_channel_settle(ngx_etcd_channel_t *channel)
 
     ngx_add_timer(&channel->rebalance,
                   about / 2 + 1 + (ngx_msec_t) ngx_random() % about);
-}
-
-
-static void
-ngx_etcd_channel_rebalance(ngx_event_t *ev)
-{
-    ngx_etcd_place_t    *home;
-    ngx_etcd_channel_t  *channel;
-    ngx_etcd_cluster_t  *cluster;
-
-    channel = ev->data;
-    cluster = channel->cluster;
-
-    home = ngx_etcd_endpoints_home(&cluster->endpoints);
-
-    /* without a connection: ngx_etcd_channel_ready() sets the timer again */
-
-    if (channel->state != NGX_ETCD_CHANNEL_READY
-        || channel->subchannel->place == home
-        || ngx_exiting)
-    {
-        return;
-    }
-
-    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                  "etcd cluster \"%V\": connecting to %V, to return there",
-                  &cluster->conf->name, &home->endpoint->url);
-
-    ngx_etcd_subchannel_open(channel->spare, home);
-
-    cluster->changed(cluster->data);
-}
-
-
-static void
-ngx_etcd_channel_move(ngx_etcd_channel_t *channel)
-{
-    ngx_etcd_cluster_t     *cluster;
-    ngx_etcd_subchannel_t  *former;
-
-    cluster = channel->cluster;
-    former = channel->subchannel;
-
-    channel->subchannel = channel->spare;
-    channel->spare = former;
-    channel->returns++;
-
-    ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
-                  "etcd cluster \"%V\": endpoint %V is back, %s return to it "
-                  "from %V", &cluster->conf->name,
-                  &channel->subchannel->place->endpoint->url, channel->name,
-                  &former->place->endpoint->url);
-
-    /* MOVING: calls that end now must not start again until all have ended */
-
-    channel->state = NGX_ETCD_CHANNEL_MOVING;
-    channel->answered = 0;
-
-    ngx_etcd_subchannel_close(former);
-
-    ngx_etcd_endpoints_set_current(&cluster->endpoints,
-                                   channel->subchannel->place);
-    ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_READY);
-
-    /* the home may have changed meanwhile */
-
-    ngx_etcd_channel_settle(channel);
-
-    ngx_etcd_waiter_wake_all(&channel->waiters);
-}
-
-
-/* the endpoint is not back: the streams stay where they are */
-
-static void
-ngx_etcd_channel_stay(ngx_etcd_channel_t *channel, ngx_str_t *reason)
-{
-    ngx_etcd_place_t    *place;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = channel->cluster;
-    place = channel->spare->place;
-
-    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                  "etcd cluster \"%V\": endpoint %V is not back: %V",
-                  &cluster->conf->name, &place->endpoint->url, reason);
-
-    ngx_etcd_endpoints_failed(&cluster->endpoints, place, 0);
-    ngx_etcd_channel_settle(channel);
-
-    cluster->changed(cluster->data);
-}
-
-
-static void
-ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
-    ngx_etcd_channel_state_e state)
-{
-    /* the spare subchannel is useful only while the other one is in use */
-
-    if (state != NGX_ETCD_CHANNEL_READY) {
-        ngx_etcd_subchannel_close(channel->spare);
-    }
-
-    channel->state = state;
-    channel->connection += (state == NGX_ETCD_CHANNEL_READY);
-    channel->cluster->changed(channel->cluster->data);
 }

@@ -15,11 +15,6 @@
 #define NGX_ETCD_CLUSTER_ID_HEX  16     /* digits */
 
 
-static ngx_etcd_shared_id_t *ngx_etcd_cluster_id_shared(
-    ngx_etcd_cluster_t *cluster);
-static uint64_t ngx_etcd_cluster_id_missing(ngx_etcd_cluster_t *cluster);
-
-
 ngx_uint_t
 ngx_etcd_cluster_local(ngx_etcd_cluster_conf_t *conf)
 {
@@ -55,6 +50,20 @@ ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster)
 }
 
 
+/* Returns the words of this nginx, or those of this client. */
+
+static ngx_etcd_shared_id_t *
+ngx_etcd_cluster_id_shared(ngx_etcd_cluster_t *cluster)
+{
+    ngx_etcd_shared_id_t  *shared;
+
+    shared = cluster->conf->shared_id;
+
+    return (shared != NULL && shared->epoch == cluster->conf->epoch)
+           ? shared : &cluster->id;
+}
+
+
 uint64_t
 ngx_etcd_cluster_id_known(ngx_etcd_cluster_t *cluster)
 {
@@ -76,17 +85,29 @@ ngx_etcd_cluster_id_known(ngx_etcd_cluster_t *cluster)
 }
 
 
-/* Returns the words of this nginx, or those of this client. */
+/*
+ * Returns for how many ms no endpoint of the known cluster has answered, though
+ * each was asked again after request_timeout; 0 if one may.
+ */
 
-static ngx_etcd_shared_id_t *
-ngx_etcd_cluster_id_shared(ngx_etcd_cluster_t *cluster)
+static uint64_t
+ngx_etcd_cluster_id_missing(ngx_etcd_cluster_t *cluster)
 {
-    ngx_etcd_shared_id_t  *shared;
+    uint64_t  since, answered, end, now;
 
-    shared = cluster->conf->shared_id;
+    since = cluster->endpoints.missing;
 
-    return (shared != NULL && shared->epoch == cluster->conf->epoch)
-           ? shared : &cluster->id;
+    if (since == 0) {
+        return 0;
+    }
+
+    now = ngx_etcd_clock();
+    answered = ngx_etcd_cluster_id_shared(cluster)->answered;
+    since = ngx_max(since, answered);
+    end = since + cluster->conf->request_timeout;
+
+    return (now > end && ngx_etcd_endpoints_silent(&cluster->endpoints, end))
+           ? now - since : 0;
 }
 
 
@@ -125,32 +146,6 @@ ngx_etcd_cluster_id_check(ngx_etcd_cluster_t *cluster, uint64_t id)
     }
 
     return (ngx_etcd_cluster_id_known(cluster) == id) ? NGX_OK : NGX_DECLINED;
-}
-
-
-/*
- * Returns for how many ms no endpoint of the known cluster has answered, though
- * each was asked again after request_timeout; 0 if one may.
- */
-
-static uint64_t
-ngx_etcd_cluster_id_missing(ngx_etcd_cluster_t *cluster)
-{
-    uint64_t  since, answered, end, now;
-
-    since = cluster->endpoints.missing;
-
-    if (since == 0) {
-        return 0;
-    }
-
-    now = ngx_etcd_clock();
-    answered = ngx_etcd_cluster_id_shared(cluster)->answered;
-    since = ngx_max(since, answered);
-    end = since + cluster->conf->request_timeout;
-
-    return (now > end && ngx_etcd_endpoints_silent(&cluster->endpoints, end))
-           ? now - since : 0;
 }
 
 

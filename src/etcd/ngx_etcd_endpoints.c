@@ -10,9 +10,20 @@
 #include <ngx_etcd_endpoints.h>
 
 
-static void ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place);
-static void ngx_etcd_endpoints_draw_home(ngx_etcd_endpoints_t *endpoints);
+static void
+ngx_etcd_endpoints_draw_home(ngx_etcd_endpoints_t *endpoints)
+{
+    ngx_uint_t  i, n;
+
+    n = (ngx_uint_t) ngx_random() % ngx_etcd_endpoints_count(endpoints);
+
+    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
+        if (endpoints->places[i].endpoint != NULL && n-- == 0) {
+            endpoints->home = i;
+            return;
+        }
+    }
+}
 
 
 void
@@ -298,24 +309,6 @@ ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
 }
 
 
-void
-ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints)
-{
-    ngx_uint_t         i;
-    ngx_etcd_place_t  *place;
-
-    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
-        place = &endpoints->places[i];
-
-        if (place->pool != NULL && !place->listed
-            && place->connecting == 0 && place->connected == 0)
-        {
-            ngx_etcd_endpoints_drop(endpoints, place);
-        }
-    }
-}
-
-
 static void
 ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place)
@@ -343,17 +336,19 @@ ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
 }
 
 
-static void
-ngx_etcd_endpoints_draw_home(ngx_etcd_endpoints_t *endpoints)
+void
+ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints)
 {
-    ngx_uint_t  i, n;
-
-    n = (ngx_uint_t) ngx_random() % ngx_etcd_endpoints_count(endpoints);
+    ngx_uint_t         i;
+    ngx_etcd_place_t  *place;
 
     for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
-        if (endpoints->places[i].endpoint != NULL && n-- == 0) {
-            endpoints->home = i;
-            return;
+        place = &endpoints->places[i];
+
+        if (place->pool != NULL && !place->listed
+            && place->connecting == 0 && place->connected == 0)
+        {
+            ngx_etcd_endpoints_drop(endpoints, place);
         }
     }
 }

@@ -19,38 +19,419 @@
     (ngx_queue_data(q, ngx_etcd_fanout_part_t, turn))
 
 
-static void ngx_etcd_fanout_list(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch,
-    Etcd__KeyValue **kvs, size_t n);
-static ngx_int_t ngx_etcd_fanout_sweep(ngx_etcd_fanout_t *fanout);
-static void ngx_etcd_fanout_listed(ngx_etcd_watch_t *watch, int64_t revision);
-static void ngx_etcd_fanout_events(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
-static void ngx_etcd_fanout_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+static void
+ngx_etcd_fanout_end(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
+{
+    ngx_etcd_watch_t  *watch;
 
-static ngx_etcd_fanout_part_t *ngx_etcd_fanout_find(ngx_etcd_fanout_t *fanout,
-    Etcd__KeyValue *kv, ngx_uint_t create);
-static void ngx_etcd_fanout_begin(ngx_etcd_fanout_t *fanout,
-    ngx_etcd_fanout_part_t *part);
-static void ngx_etcd_fanout_end(ngx_etcd_fanout_t *fanout,
-    ngx_etcd_fanout_part_t *part);
-static void ngx_etcd_fanout_finish(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_fanout_event(ngx_etcd_fanout_t *fanout,
-    Etcd__Event *event);
-static void ngx_etcd_fanout_passed(ngx_etcd_fanout_t *fanout,
-    int64_t revision);
-static void ngx_etcd_fanout_report(ngx_etcd_fanout_t *fanout,
-    int64_t revision);
-static void ngx_etcd_fanout_refuse(ngx_etcd_fanout_t *fanout,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
+    ngx_queue_remove(&part->turn);
+    part->listed = 0;
 
-static ngx_etcd_mirror_entry_t *ngx_etcd_fanout_entry(void *data,
-    ngx_str_t *key);
-static ngx_etcd_mirror_entry_t *ngx_etcd_fanout_next(void *data,
-    ngx_etcd_mirror_entry_t *entry);
-static int64_t ngx_etcd_fanout_known_revision(void *data);
-static void ngx_etcd_fanout_differs(void *data);
+    watch = &part->mirror->watch;
+    watch->revision = fanout->list_revision;
+    watch->foreign = 0;
+
+    watch->listed(watch, fanout->list_revision);
+}
+
+
+static void
+ngx_etcd_fanout_report(ngx_etcd_fanout_t *fanout, int64_t revision)
+{
+    ngx_etcd_watch_denial_over(&fanout->reported, &fanout->name,
+                               &fanout->watch, fanout->log);
+
+    fanout->complete(fanout, revision);
+}
+
+
+/* Ends the list for some parts at a time. */
+
+static void
+ngx_etcd_fanout_finish(ngx_event_t *ev)
+{
+    uint64_t            until;
+    ngx_etcd_fanout_t  *fanout;
+
+    fanout = ev->data;
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    while (!ngx_queue_empty(&fanout->listed)) {
+
+        ngx_etcd_fanout_end(fanout, ngx_etcd_fanout_turn(
+                                        ngx_queue_head(&fanout->listed)));
+
+        if (ngx_etcd_time_budget_now() >= until
+            && !ngx_queue_empty(&fanout->listed))
+        {
+            ngx_post_event(ev, &ngx_posted_next_events);
+            return;
+        }
+    }
+
+    if (fanout->synced) {
+        ngx_etcd_fanout_report(fanout, fanout->revision);
+    }
+}
+
+
+static void
+ngx_etcd_fanout_list(ngx_etcd_watch_t *watch)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_fanout_t       *fanout;
+    ngx_etcd_fanout_part_t  *part;
+
+    fanout = watch->data;
+
+    ngx_etcd_mirror_audit_void(&fanout->audit);
+
+    fanout->round++;
+    fanout->sweep = NULL;
+    fanout->listing = 1;
+    fanout->synced = 0;
+
+    /* the end of an earlier list is void */
+
+    while (!ngx_queue_empty(&fanout->listed)) {
+        q = ngx_queue_head(&fanout->listed);
+        part = ngx_etcd_fanout_turn(q);
+
+        ngx_queue_remove(q);
+        part->listed = 0;
+    }
+
+    if (fanout->list != NULL) {
+        fanout->list(fanout);
+    }
+}
+
+
+static void
+ngx_etcd_fanout_begin(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
+{
+    ngx_etcd_watch_t  *watch;
+
+    if (part->round == fanout->round) {
+        return;
+    }
+
+    part->round = fanout->round;
+
+    watch = &part->mirror->watch;
+    watch->foreign = fanout->watch.foreign;
+
+    watch->list(watch);
+}
+
+
+/* Removes keys of some parts at a time. */
+
+static ngx_int_t
+ngx_etcd_fanout_sweep(ngx_etcd_fanout_t *fanout)
+{
+    uint64_t                 until;
+    ngx_etcd_watch_t        *watch;
+    ngx_etcd_fanout_part_t  *part;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    if (fanout->sweep == NULL) {
+        fanout->sweep = ngx_queue_head(&fanout->parts);
+    }
+
+    while (fanout->sweep != ngx_queue_sentinel(&fanout->parts)) {
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        part = ngx_etcd_fanout_part(fanout->sweep);
+        watch = &part->mirror->watch;
+
+        ngx_etcd_fanout_begin(fanout, part);
+
+        if (watch->keys(watch, NULL, 0) == NGX_AGAIN) {
+            return NGX_AGAIN;
+        }
+
+        fanout->sweep = ngx_queue_next(fanout->sweep);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_etcd_fanout_part_t *
+ngx_etcd_fanout_find(ngx_etcd_fanout_t *fanout, Etcd__KeyValue *kv,
+    ngx_uint_t create)
+{
+    ngx_str_t  key;
+
+    key = ngx_etcd_bytes_str(&kv->key);
+
+    return fanout->find(fanout, &key, create);
+}
+
+
+/* Keys of a part come one after another: passes runs of keys. */
+
+static ngx_int_t
+ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+{
+    size_t                   i, from;
+    ngx_int_t                rc;
+    ngx_etcd_fanout_t       *fanout;
+    ngx_etcd_fanout_part_t  *part, *next;
+
+    fanout = watch->data;
+    part = NULL;
+    from = 0;
+
+    if (n == 0) {
+        return ngx_etcd_fanout_sweep(fanout);
+    }
+
+    for (i = 0; i <= n; i++) {
+        next = (i < n) ? ngx_etcd_fanout_find(fanout, kvs[i], 1) : NULL;
+
+        if (next == part && i < n) {
+            continue;
+        }
+
+        if (part != NULL) {
+            ngx_etcd_fanout_begin(fanout, part);
+
+            rc = part->mirror->watch.keys(&part->mirror->watch, &kvs[from],
+                                          i - from);
+            if (rc != NGX_OK) {
+                return rc;
+            }
+        }
+
+        part = next;
+        from = i;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_fanout_listed(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_fanout_t       *fanout;
+    ngx_etcd_fanout_part_t  *part;
+
+    fanout = watch->data;
+
+    fanout->listing = 0;
+    fanout->synced = 1;
+    fanout->revision = revision;
+    fanout->list_revision = revision;
+
+    for (q = ngx_queue_head(&fanout->parts);
+         q != ngx_queue_sentinel(&fanout->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_etcd_fanout_part(q);
+        part->listed = 1;
+
+        ngx_queue_insert_tail(&fanout->listed, &part->turn);
+    }
+
+    ngx_etcd_fanout_finish(&fanout->finish);
+}
+
+
+static ngx_int_t
+ngx_etcd_fanout_event(ngx_etcd_fanout_t *fanout, Etcd__Event *event)
+{
+    ngx_str_t                key;
+    ngx_uint_t               deleted;
+    ngx_etcd_fanout_part_t  *part;
+
+    key = ngx_etcd_bytes_str(&event->kv->key);
+
+    deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
+
+    if (deleted) {
+        ngx_etcd_mirror_audit_deleted(&fanout->audit, &key);
+    }
+
+    part = fanout->find(fanout, &key, !deleted);
+
+    if (part == NULL) {
+        return NGX_OK;
+    }
+
+    if (part->listed) {
+        ngx_etcd_fanout_end(fanout, part);
+    }
+
+    if (!part->touched) {
+        part->touched = 1;
+        ngx_queue_insert_tail(&fanout->touched, &part->turn);
+    }
+
+    return ngx_etcd_mirror_event(part->mirror, event);
+}
+
+
+/*
+ * Only parts with events are told of a revision; 0: some events are missing,
+ * and parts are told at the end of the next list.
+ */
+
+static void
+ngx_etcd_fanout_passed(ngx_etcd_fanout_t *fanout, int64_t revision)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_fanout_part_t  *part;
+
+    while (!ngx_queue_empty(&fanout->touched)) {
+        q = ngx_queue_head(&fanout->touched);
+        part = ngx_etcd_fanout_turn(q);
+
+        ngx_queue_remove(q);
+        part->touched = 0;
+
+        if (revision != 0) {
+            ngx_etcd_mirror_passed(part->mirror, revision);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_fanout_refuse(ngx_etcd_fanout_t *fanout,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_watch_denial(&fanout->reported, &fanout->name, &fanout->watch,
+                          status, text, fanout->log);
+
+    fanout->denied(fanout, status);
+}
+
+
+static void
+ngx_etcd_fanout_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
+    int64_t revision)
+{
+    size_t              i;
+    ngx_str_t           text;
+    ngx_etcd_fanout_t  *fanout;
+
+    fanout = watch->data;
+
+    for (i = 0; i < n; i++) {
+        if (ngx_etcd_fanout_event(fanout, events[i]) != NGX_OK) {
+
+            /* ngx_etcd_fanout_again() may free the events */
+
+            ngx_etcd_fanout_again(fanout, NGX_ETCD_MIRROR_AGAIN);
+            ngx_etcd_fanout_passed(fanout, 0);
+
+            ngx_str_set(&text, "no memory");
+            ngx_etcd_fanout_refuse(fanout, NGX_ETCD_GRPC_INTERNAL, &text);
+            return;
+        }
+    }
+
+    ngx_etcd_fanout_passed(fanout, revision);
+
+    if (fanout->synced) {
+        fanout->revision = ngx_max(fanout->revision, revision);
+
+        if (ngx_queue_empty(&fanout->listed)) {
+            ngx_etcd_fanout_report(fanout, fanout->revision);
+        }
+    }
+}
+
+
+/* A list that failed is void: parts that it has reached wait for the next. */
+
+static void
+ngx_etcd_fanout_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_fanout_t  *fanout;
+
+    fanout = watch->data;
+
+    if (watch->revision == 0) {
+        fanout->synced = 0;
+        fanout->listing = 0;
+
+    } else if (fanout->listing) {
+        ngx_etcd_fanout_again(fanout, NGX_ETCD_MIRROR_AGAIN);
+    }
+
+    ngx_etcd_fanout_refuse(fanout, status, text);
+}
+
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_fanout_entry(void *data, ngx_str_t *key)
+{
+    ngx_etcd_fanout_t *fanout = data;
+
+    ngx_etcd_fanout_part_t  *part;
+
+    part = fanout->find(fanout, key, 0);
+
+    return (part != NULL) ? ngx_etcd_mirror_find(part->mirror, key) : NULL;
+}
+
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_fanout_next(void *data, ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_fanout_t *fanout = data;
+
+    ngx_queue_t  *q;
+
+    if (entry == NULL) {
+        q = ngx_queue_head(&fanout->parts);
+
+    } else {
+        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
+                                          entry);
+        q = ngx_queue_next(&fanout->cursor->queue);
+    }
+
+    while (entry == NULL && q != ngx_queue_sentinel(&fanout->parts)) {
+        fanout->cursor = ngx_etcd_fanout_part(q);
+        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
+                                          NULL);
+        q = ngx_queue_next(q);
+    }
+
+    if (entry == NULL) {
+        fanout->cursor = NULL;
+    }
+
+    return entry;
+}
+
+
+static int64_t
+ngx_etcd_fanout_known_revision(void *data)
+{
+    ngx_etcd_fanout_t *fanout = data;
+
+    return (fanout->synced && ngx_queue_empty(&fanout->listed))
+           ? fanout->revision : 0;
+}
+
+
+static void
+ngx_etcd_fanout_differs(void *data)
+{
+    ngx_etcd_fanout_again(data, 0);
+}
 
 
 void
@@ -195,419 +576,4 @@ ngx_etcd_fanout_again(void *data, ngx_msec_t delay)
 
     ngx_etcd_mirror_audit_void(&fanout->audit);
     ngx_etcd_watch_again(&fanout->watch, delay);
-}
-
-
-static ngx_etcd_fanout_part_t *
-ngx_etcd_fanout_find(ngx_etcd_fanout_t *fanout, Etcd__KeyValue *kv,
-    ngx_uint_t create)
-{
-    ngx_str_t  key;
-
-    key = ngx_etcd_bytes_str(&kv->key);
-
-    return fanout->find(fanout, &key, create);
-}
-
-
-static void
-ngx_etcd_fanout_list(ngx_etcd_watch_t *watch)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_fanout_t       *fanout;
-    ngx_etcd_fanout_part_t  *part;
-
-    fanout = watch->data;
-
-    ngx_etcd_mirror_audit_void(&fanout->audit);
-
-    fanout->round++;
-    fanout->sweep = NULL;
-    fanout->listing = 1;
-    fanout->synced = 0;
-
-    /* the end of an earlier list is void */
-
-    while (!ngx_queue_empty(&fanout->listed)) {
-        q = ngx_queue_head(&fanout->listed);
-        part = ngx_etcd_fanout_turn(q);
-
-        ngx_queue_remove(q);
-        part->listed = 0;
-    }
-
-    if (fanout->list != NULL) {
-        fanout->list(fanout);
-    }
-}
-
-
-/* Keys of a part come one after another: passes runs of keys. */
-
-static ngx_int_t
-ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
-{
-    size_t                   i, from;
-    ngx_int_t                rc;
-    ngx_etcd_fanout_t       *fanout;
-    ngx_etcd_fanout_part_t  *part, *next;
-
-    fanout = watch->data;
-    part = NULL;
-    from = 0;
-
-    if (n == 0) {
-        return ngx_etcd_fanout_sweep(fanout);
-    }
-
-    for (i = 0; i <= n; i++) {
-        next = (i < n) ? ngx_etcd_fanout_find(fanout, kvs[i], 1) : NULL;
-
-        if (next == part && i < n) {
-            continue;
-        }
-
-        if (part != NULL) {
-            ngx_etcd_fanout_begin(fanout, part);
-
-            rc = part->mirror->watch.keys(&part->mirror->watch, &kvs[from],
-                                          i - from);
-            if (rc != NGX_OK) {
-                return rc;
-            }
-        }
-
-        part = next;
-        from = i;
-    }
-
-    return NGX_OK;
-}
-
-
-/* Removes keys of some parts at a time. */
-
-static ngx_int_t
-ngx_etcd_fanout_sweep(ngx_etcd_fanout_t *fanout)
-{
-    uint64_t                 until;
-    ngx_etcd_watch_t        *watch;
-    ngx_etcd_fanout_part_t  *part;
-
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-
-    if (fanout->sweep == NULL) {
-        fanout->sweep = ngx_queue_head(&fanout->parts);
-    }
-
-    while (fanout->sweep != ngx_queue_sentinel(&fanout->parts)) {
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-
-        part = ngx_etcd_fanout_part(fanout->sweep);
-        watch = &part->mirror->watch;
-
-        ngx_etcd_fanout_begin(fanout, part);
-
-        if (watch->keys(watch, NULL, 0) == NGX_AGAIN) {
-            return NGX_AGAIN;
-        }
-
-        fanout->sweep = ngx_queue_next(fanout->sweep);
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_fanout_begin(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
-{
-    ngx_etcd_watch_t  *watch;
-
-    if (part->round == fanout->round) {
-        return;
-    }
-
-    part->round = fanout->round;
-
-    watch = &part->mirror->watch;
-    watch->foreign = fanout->watch.foreign;
-
-    watch->list(watch);
-}
-
-
-static void
-ngx_etcd_fanout_listed(ngx_etcd_watch_t *watch, int64_t revision)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_fanout_t       *fanout;
-    ngx_etcd_fanout_part_t  *part;
-
-    fanout = watch->data;
-
-    fanout->listing = 0;
-    fanout->synced = 1;
-    fanout->revision = revision;
-    fanout->list_revision = revision;
-
-    for (q = ngx_queue_head(&fanout->parts);
-         q != ngx_queue_sentinel(&fanout->parts);
-         q = ngx_queue_next(q))
-    {
-        part = ngx_etcd_fanout_part(q);
-        part->listed = 1;
-
-        ngx_queue_insert_tail(&fanout->listed, &part->turn);
-    }
-
-    ngx_etcd_fanout_finish(&fanout->finish);
-}
-
-
-static void
-ngx_etcd_fanout_end(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
-{
-    ngx_etcd_watch_t  *watch;
-
-    ngx_queue_remove(&part->turn);
-    part->listed = 0;
-
-    watch = &part->mirror->watch;
-    watch->revision = fanout->list_revision;
-    watch->foreign = 0;
-
-    watch->listed(watch, fanout->list_revision);
-}
-
-
-/* Ends the list for some parts at a time. */
-
-static void
-ngx_etcd_fanout_finish(ngx_event_t *ev)
-{
-    uint64_t            until;
-    ngx_etcd_fanout_t  *fanout;
-
-    fanout = ev->data;
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-
-    while (!ngx_queue_empty(&fanout->listed)) {
-
-        ngx_etcd_fanout_end(fanout, ngx_etcd_fanout_turn(
-                                        ngx_queue_head(&fanout->listed)));
-
-        if (ngx_etcd_time_budget_now() >= until
-            && !ngx_queue_empty(&fanout->listed))
-        {
-            ngx_post_event(ev, &ngx_posted_next_events);
-            return;
-        }
-    }
-
-    if (fanout->synced) {
-        ngx_etcd_fanout_report(fanout, fanout->revision);
-    }
-}
-
-
-static void
-ngx_etcd_fanout_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
-    int64_t revision)
-{
-    size_t              i;
-    ngx_str_t           text;
-    ngx_etcd_fanout_t  *fanout;
-
-    fanout = watch->data;
-
-    for (i = 0; i < n; i++) {
-        if (ngx_etcd_fanout_event(fanout, events[i]) != NGX_OK) {
-
-            /* ngx_etcd_fanout_again() may free the events */
-
-            ngx_etcd_fanout_again(fanout, NGX_ETCD_MIRROR_AGAIN);
-            ngx_etcd_fanout_passed(fanout, 0);
-
-            ngx_str_set(&text, "no memory");
-            ngx_etcd_fanout_refuse(fanout, NGX_ETCD_GRPC_INTERNAL, &text);
-            return;
-        }
-    }
-
-    ngx_etcd_fanout_passed(fanout, revision);
-
-    if (fanout->synced) {
-        fanout->revision = ngx_max(fanout->revision, revision);
-
-        if (ngx_queue_empty(&fanout->listed)) {
-            ngx_etcd_fanout_report(fanout, fanout->revision);
-        }
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_fanout_event(ngx_etcd_fanout_t *fanout, Etcd__Event *event)
-{
-    ngx_str_t                key;
-    ngx_uint_t               deleted;
-    ngx_etcd_fanout_part_t  *part;
-
-    key = ngx_etcd_bytes_str(&event->kv->key);
-
-    deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
-
-    if (deleted) {
-        ngx_etcd_mirror_audit_deleted(&fanout->audit, &key);
-    }
-
-    part = fanout->find(fanout, &key, !deleted);
-
-    if (part == NULL) {
-        return NGX_OK;
-    }
-
-    if (part->listed) {
-        ngx_etcd_fanout_end(fanout, part);
-    }
-
-    if (!part->touched) {
-        part->touched = 1;
-        ngx_queue_insert_tail(&fanout->touched, &part->turn);
-    }
-
-    return ngx_etcd_mirror_event(part->mirror, event);
-}
-
-
-/*
- * Only parts with events are told of a revision; 0: some events are missing,
- * and parts are told at the end of the next list.
- */
-
-static void
-ngx_etcd_fanout_passed(ngx_etcd_fanout_t *fanout, int64_t revision)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_fanout_part_t  *part;
-
-    while (!ngx_queue_empty(&fanout->touched)) {
-        q = ngx_queue_head(&fanout->touched);
-        part = ngx_etcd_fanout_turn(q);
-
-        ngx_queue_remove(q);
-        part->touched = 0;
-
-        if (revision != 0) {
-            ngx_etcd_mirror_passed(part->mirror, revision);
-        }
-    }
-}
-
-
-/* A list that failed is void: parts that it has reached wait for the next. */
-
-static void
-ngx_etcd_fanout_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_etcd_fanout_t  *fanout;
-
-    fanout = watch->data;
-
-    if (watch->revision == 0) {
-        fanout->synced = 0;
-        fanout->listing = 0;
-
-    } else if (fanout->listing) {
-        ngx_etcd_fanout_again(fanout, NGX_ETCD_MIRROR_AGAIN);
-    }
-
-    ngx_etcd_fanout_refuse(fanout, status, text);
-}
-
-
-static void
-ngx_etcd_fanout_report(ngx_etcd_fanout_t *fanout, int64_t revision)
-{
-    ngx_etcd_watch_denial_over(&fanout->reported, &fanout->name,
-                               &fanout->watch, fanout->log);
-
-    fanout->complete(fanout, revision);
-}
-
-
-static void
-ngx_etcd_fanout_refuse(ngx_etcd_fanout_t *fanout,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_etcd_watch_denial(&fanout->reported, &fanout->name, &fanout->watch,
-                          status, text, fanout->log);
-
-    fanout->denied(fanout, status);
-}
-
-
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_fanout_entry(void *data, ngx_str_t *key)
-{
-    ngx_etcd_fanout_t *fanout = data;
-
-    ngx_etcd_fanout_part_t  *part;
-
-    part = fanout->find(fanout, key, 0);
-
-    return (part != NULL) ? ngx_etcd_mirror_find(part->mirror, key) : NULL;
-}
-
-
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_fanout_next(void *data, ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_fanout_t *fanout = data;
-
-    ngx_queue_t  *q;
-
-    if (entry == NULL) {
-        q = ngx_queue_head(&fanout->parts);
-
-    } else {
-        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
-                                          entry);
-        q = ngx_queue_next(&fanout->cursor->queue);
-    }
-
-    while (entry == NULL && q != ngx_queue_sentinel(&fanout->parts)) {
-        fanout->cursor = ngx_etcd_fanout_part(q);
-        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
-                                          NULL);
-        q = ngx_queue_next(q);
-    }
-
-    if (entry == NULL) {
-        fanout->cursor = NULL;
-    }
-
-    return entry;
-}
-
-
-static int64_t
-ngx_etcd_fanout_known_revision(void *data)
-{
-    ngx_etcd_fanout_t *fanout = data;
-
-    return (fanout->synced && ngx_queue_empty(&fanout->listed))
-           ? fanout->revision : 0;
-}
-
-
-static void
-ngx_etcd_fanout_differs(void *data)
-{
-    ngx_etcd_fanout_again(data, 0);
 }

@@ -10,7 +10,27 @@
 #include <ngx_etcd_history.h>
 
 
-static void ngx_etcd_history_tell(ngx_event_t *ev);
+static void
+ngx_etcd_history_tell(ngx_event_t *ev)
+{
+    ngx_queue_t                  *q, *next;
+    ngx_etcd_cluster_t           *cluster;
+    ngx_etcd_history_listener_t  *listener;
+
+    cluster = ev->data;
+
+    for (q = ngx_queue_head(&cluster->listeners);
+         q != ngx_queue_sentinel(&cluster->listeners);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        listener = ngx_queue_data(q, ngx_etcd_history_listener_t, queue);
+
+        listener->changed(listener->data);
+    }
+
+    cluster->foreign = 0;
+}
 
 
 void
@@ -129,27 +149,4 @@ ngx_etcd_history_change(ngx_etcd_cluster_t *cluster,
     cluster->foreign = 1;
 
     ngx_post_event(&cluster->tell, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_history_tell(ngx_event_t *ev)
-{
-    ngx_queue_t                  *q, *next;
-    ngx_etcd_cluster_t           *cluster;
-    ngx_etcd_history_listener_t  *listener;
-
-    cluster = ev->data;
-
-    for (q = ngx_queue_head(&cluster->listeners);
-         q != ngx_queue_sentinel(&cluster->listeners);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        listener = ngx_queue_data(q, ngx_etcd_history_listener_t, queue);
-
-        listener->changed(listener->data);
-    }
-
-    cluster->foreign = 0;
 }

@@ -9,44 +9,6 @@
 #include <ngx_etcd_lease_ttl.h>
 
 
-static void ngx_etcd_lease_ttl_done(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
-    ngx_pool_t *pool);
-
-
-void
-ngx_etcd_lease_ttl_ask(ngx_etcd_lease_ttl_t *lease_ttl)
-{
-    ngx_etcd_unary_t  *unary;
-
-    etcd__lease_time_to_live_request__init(&lease_ttl->request);
-
-    lease_ttl->request.id = lease_ttl->lease;
-    lease_ttl->request.keys = (lease_ttl->keys != NULL);
-
-    unary = &lease_ttl->unary;
-
-    unary->cluster = lease_ttl->cluster;
-    unary->method = "/etcdserverpb.Lease/LeaseTimeToLive";
-    unary->name = "time to live";
-    unary->request = &lease_ttl->request.base;
-    unary->response = &etcd__lease_time_to_live_response__descriptor;
-    unary->timeout = lease_ttl->timeout;
-    unary->idempotent = 1;
-    unary->done = ngx_etcd_lease_ttl_done;
-    unary->data = lease_ttl;
-
-    ngx_etcd_unary_start(unary);
-}
-
-
-void
-ngx_etcd_lease_ttl_cancel(ngx_etcd_lease_ttl_t *lease_ttl)
-{
-    ngx_etcd_unary_cancel(&lease_ttl->unary);
-}
-
-
 /* the TTL is in seconds; -1: there is no such lease */
 
 static void
@@ -80,4 +42,37 @@ ngx_etcd_lease_ttl_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     ttl = ngx_min(ttl, NGX_ETCD_LEASE_TTL_MAX);
 
     lease_ttl->done(lease_ttl, unary->last + (uint64_t) ttl * 1000);
+}
+
+
+void
+ngx_etcd_lease_ttl_ask(ngx_etcd_lease_ttl_t *lease_ttl)
+{
+    ngx_etcd_unary_t  *unary;
+
+    etcd__lease_time_to_live_request__init(&lease_ttl->request);
+
+    lease_ttl->request.id = lease_ttl->lease;
+    lease_ttl->request.keys = (lease_ttl->keys != NULL);
+
+    unary = &lease_ttl->unary;
+
+    unary->cluster = lease_ttl->cluster;
+    unary->method = "/etcdserverpb.Lease/LeaseTimeToLive";
+    unary->name = "time to live";
+    unary->request = &lease_ttl->request.base;
+    unary->response = &etcd__lease_time_to_live_response__descriptor;
+    unary->timeout = lease_ttl->timeout;
+    unary->idempotent = 1;
+    unary->done = ngx_etcd_lease_ttl_done;
+    unary->data = lease_ttl;
+
+    ngx_etcd_unary_start(unary);
+}
+
+
+void
+ngx_etcd_lease_ttl_cancel(ngx_etcd_lease_ttl_t *lease_ttl)
+{
+    ngx_etcd_unary_cancel(&lease_ttl->unary);
 }

@@ -11,100 +11,6 @@
 #include <ngx_etcd_message.h>
 
 
-static void ngx_etcd_list_init_unary(ngx_etcd_list_t *list);
-static void ngx_etcd_list_drop(ngx_etcd_list_t *list);
-static void ngx_etcd_list_ask(ngx_etcd_list_t *list);
-static void ngx_etcd_list_answer(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
-    Etcd__NestedRangeResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_list_add(ngx_etcd_list_t *list,
-    ngx_etcd_list_page_t *page);
-static void ngx_etcd_list_turn(ngx_etcd_list_t *list);
-static void ngx_etcd_list_begin(ngx_etcd_list_t *list);
-static void ngx_etcd_list_work(ngx_event_t *ev);
-static size_t ngx_etcd_list_next(ngx_etcd_list_t *list);
-static ngx_int_t ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n);
-static ngx_int_t ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from,
-    size_t n, Etcd__KeyValue **kvs, ngx_pool_t *pool);
-static void ngx_etcd_list_go_on(ngx_etcd_list_t *list);
-static void ngx_etcd_list_unusable(ngx_etcd_list_t *list);
-static ngx_int_t ngx_etcd_list_advance(ngx_etcd_list_t *list);
-static u_char *ngx_etcd_list_after(ngx_etcd_list_t *list,
-    ProtobufCBinaryData *key);
-static void ngx_etcd_list_failed(ngx_etcd_list_t *list,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_list_end(ngx_etcd_list_t *list,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-
-void
-ngx_etcd_list_start(ngx_etcd_list_t *list)
-{
-    list->running = 1;
-    list->begun = 0;
-    list->revision = list->pinned;
-    list->connection = 0;
-
-    if (list->limit == 0) {
-        list->limit = NGX_ETCD_LIST_PAGE;
-    }
-
-    ngx_etcd_list_init_unary(list);
-
-    list->stream.cluster = list->cluster;
-    list->stream.chunk = ngx_etcd_list_chunk;
-    list->stream.done = ngx_etcd_list_streamed;
-    list->stream.data = list;
-
-    ngx_queue_init(&list->pages);
-    list->npages = 0;
-
-    ngx_etcd_event_init(&list->work, ngx_etcd_list_work, list,
-                        list->cluster->log);
-
-    ngx_etcd_list_ask(list);
-}
-
-
-/* A Range, whose keys are unpacked later, piece by piece. */
-
-static void
-ngx_etcd_list_init_unary(ngx_etcd_list_t *list)
-{
-    ngx_etcd_unary_t  *unary;
-
-    unary = &list->unary;
-
-    unary->cluster = list->cluster;
-    unary->method = "/etcdserverpb.KV/Range";
-    unary->name = "range";
-    unary->request = &list->request.base;
-    unary->response = &etcd__nested_range_response__descriptor;
-    unary->idempotent = 1;
-    unary->done = ngx_etcd_list_answer;
-    unary->data = list;
-}
-
-
-void
-ngx_etcd_list_cancel(ngx_etcd_list_t *list)
-{
-    if (!list->running) {
-        return;
-    }
-
-    list->running = 0;
-
-    ngx_etcd_unary_cancel(&list->unary);
-    ngx_etcd_list_stream_cancel(&list->stream);
-    ngx_etcd_list_drop(list);
-}
-
-
 /* Frees the pages that are not passed on, and the start of the next one. */
 
 static void
@@ -171,128 +77,167 @@ ngx_etcd_list_ask(ngx_etcd_list_t *list)
 
 
 static void
-ngx_etcd_list_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, ProtobufCMessage *message, ngx_pool_t *pool)
+ngx_etcd_list_end(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
-    ngx_etcd_list_t            *list;
-    ngx_etcd_list_page_t       *page;
-    Etcd__NestedRangeResponse  *response;
+    list->running = 0;
 
-    list = unary->data;
-    list->asking = 0;
+    ngx_etcd_list_drop(list);
 
-    if (status != NGX_ETCD_GRPC_OK) {
-        ngx_etcd_list_failed(list, status, text);
+    list->done(list, status, text, list->revision);
+}
+
+
+static void
+ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    /* the revision was compacted between two pages: start again */
+
+    if (status == NGX_ETCD_GRPC_OUT_OF_RANGE && list->begun
+        && list->pinned == 0)
+    {
+        ngx_log_error(NGX_LOG_INFO, list->cluster->log, 0,
+                      "etcd cluster \"%V\": list at revision %L was "
+                      "compacted, starting again",
+                      &list->cluster->conf->name, list->revision);
+
+        ngx_etcd_list_drop(list);
+        ngx_etcd_list_start(list);
         return;
     }
 
-    response = (Etcd__NestedRangeResponse *) message;
+    /* the page was too large, or took too long: continue with smaller pages */
 
-    if (!list->serializable) {
-        ngx_etcd_history_check(list->cluster, response->header, &unary->mark);
+    if ((list->unary.oversize
+         || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)
+        && list->limit > 1)
+    {
+        list->limit = ngx_max(list->limit / 8, 1);
+
+        ngx_log_error(NGX_LOG_INFO, list->cluster->log, 0,
+                      "etcd cluster \"%V\": list continues with pages of "
+                      "%L keys: %V",
+                      &list->cluster->conf->name, list->limit, text);
+
+        ngx_etcd_list_ask(list);
+        return;
     }
 
-    list->connection = unary->connection;
+    ngx_etcd_list_end(list, status, text);
+}
 
-    /* one may be passed on, and no other waits */
 
-    page = &list->own[list->page == &list->own[0]];
+static void
+ngx_etcd_list_begin(ngx_etcd_list_t *list)
+{
+    list->begun = 1;
+    list->history = list->cluster->history;
 
-    page->pool = pool;
-    page->n = response->n_kvs;
-    page->kvs = response->kvs;
-    page->chunk = 0;
-    page->revision = (response->header != NULL) ? response->header->revision
-                                                : 0;
+    if (list->pinned == 0) {
+        list->revision = list->page->revision;
+    }
 
-    /* without keys, the next page would have to begin with the same key */
+    if (list->begin != NULL) {
+        list->begin(list);
+    }
+}
 
-    page->more = (response->more && response->n_kvs != 0);
 
-    ngx_etcd_list_add(list, page);
+static void
+ngx_etcd_list_unusable(ngx_etcd_list_t *list)
+{
+    ngx_str_t  text = ngx_string("the response could not be used");
+
+    ngx_etcd_unary_cancel(&list->unary);
+    ngx_etcd_list_stream_cancel(&list->stream);
+    ngx_etcd_list_end(list, NGX_ETCD_GRPC_INTERNAL, &text);
 }
 
 
 static ngx_int_t
-ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
-    Etcd__NestedRangeResponse *response, ngx_pool_t *pool)
+ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from, size_t n,
+    Etcd__KeyValue **kvs, ngx_pool_t *pool)
 {
-    ngx_etcd_list_t       *list;
-    ngx_etcd_list_page_t  *page;
+    size_t                i;
+    ngx_uint_t            exceeded;
+    ProtobufCBinaryData  *packed;
 
-    list = stream->data;
+    packed = list->page->kvs + from;
 
-    /* within a window, which is granted, chunks may be many */
-
-    if (list->npages == NGX_ETCD_LIST_QUEUE) {
-        return NGX_ERROR;
+    for (i = 0; i < n; i++) {
+        kvs[i] = (Etcd__KeyValue *) ngx_etcd_message_unpack(
+                                     &etcd__key_value__descriptor, pool,
+                                     packed[i].data, packed[i].len, &exceeded);
+        if (kvs[i] == NULL) {
+            return NGX_ERROR;
+        }
     }
-
-    page = ngx_pcalloc(pool, sizeof(ngx_etcd_list_page_t));
-    if (page == NULL) {
-        return NGX_ERROR;
-    }
-
-    page->pool = pool;
-    page->n = response->n_kvs;
-    page->kvs = response->kvs;
-    page->chunk = 1;
-
-    ngx_etcd_list_stream_hold(stream, list->page != NULL);
-
-    ngx_etcd_list_add(list, page);
 
     return NGX_OK;
 }
 
 
-/* The keys that came are passed on before the next page is requested. */
+/* Returns the key and a zero byte, after their length; NULL: no memory. */
 
-static void
-ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+static u_char *
+ngx_etcd_list_after(ngx_etcd_list_t *list, ProtobufCBinaryData *key)
 {
-    ngx_uint_t        level;
-    ngx_etcd_list_t  *list;
+    u_char  *next;
 
-    list = stream->data;
+    next = ngx_alloc(sizeof(size_t) + key->len + 1, list->cluster->log);
 
-    list->asking = 0;
-    list->more = (status != NGX_ETCD_GRPC_OK);
-
-    if (list->more) {
-        level = (status == NGX_ETCD_GRPC_UNIMPLEMENTED) ? NGX_LOG_DEBUG
-                                                        : NGX_LOG_INFO;
-
-        ngx_log_error(level, list->cluster->log, 0,
-                      "etcd cluster \"%V\": list goes on in pages: %s: %V",
-                      &list->cluster->conf->name,
-                      ngx_etcd_grpc_status_name(status), text);
+    if (next != NULL) {
+        *(size_t *) next = key->len + 1;
+        ngx_memcpy(next + sizeof(size_t), key->data, key->len);
+        next[sizeof(size_t) + key->len] = '\0';
     }
 
-    if (list->page == NULL) {
-        ngx_etcd_list_go_on(list);
-
-    } else if (list->more
-               && !list->page->chunk
-               && ngx_queue_empty(&list->pages))
-    {
-        /* no chunk came: the next key is known */
-
-        ngx_etcd_list_ask(list);
-    }
+    return next;
 }
 
 
-static void
-ngx_etcd_list_add(ngx_etcd_list_t *list, ngx_etcd_list_page_t *page)
-{
-    ngx_queue_insert_tail(&list->pages, &page->queue);
-    list->npages++;
+/*
+ * The next page starts at the last key of this page and a zero byte.  A stream
+ * may end after each chunk.
+ */
 
-    if (list->page == NULL) {
-        ngx_etcd_list_turn(list);
+static ngx_int_t
+ngx_etcd_list_advance(ngx_etcd_list_t *list)
+{
+    u_char                *next;
+    ngx_pool_t            *pool;
+    Etcd__KeyValue        *last;
+    ngx_etcd_list_page_t  *page;
+
+    page = list->page;
+
+    if (page->n == 0 || !(page->more || page->chunk)) {
+        return NGX_OK;
     }
+
+    pool = ngx_create_pool(NGX_ETCD_LIST_POOL, list->cluster->log);
+    if (pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    next = NULL;
+
+    if (ngx_etcd_list_unpack(list, page->n - 1, 1, &last, pool) == NGX_OK) {
+        next = ngx_etcd_list_after(list, &last->key);
+    }
+
+    ngx_destroy_pool(pool);
+
+    if (next == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_free(list->next);
+
+    list->next = next;
+
+    return NGX_OK;
 }
 
 
@@ -344,58 +289,181 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
 
 
 static void
-ngx_etcd_list_begin(ngx_etcd_list_t *list)
+ngx_etcd_list_add(ngx_etcd_list_t *list, ngx_etcd_list_page_t *page)
 {
-    list->begun = 1;
-    list->history = list->cluster->history;
+    ngx_queue_insert_tail(&list->pages, &page->queue);
+    list->npages++;
 
-    if (list->pinned == 0) {
-        list->revision = list->page->revision;
-    }
-
-    if (list->begin != NULL) {
-        list->begin(list);
+    if (list->page == NULL) {
+        ngx_etcd_list_turn(list);
     }
 }
 
 
 static void
-ngx_etcd_list_work(ngx_event_t *ev)
+ngx_etcd_list_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *message, ngx_pool_t *pool)
 {
-    size_t                 n;
+    ngx_etcd_list_t            *list;
+    ngx_etcd_list_page_t       *page;
+    Etcd__NestedRangeResponse  *response;
+
+    list = unary->data;
+    list->asking = 0;
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_list_failed(list, status, text);
+        return;
+    }
+
+    response = (Etcd__NestedRangeResponse *) message;
+
+    if (!list->serializable) {
+        ngx_etcd_history_check(list->cluster, response->header, &unary->mark);
+    }
+
+    list->connection = unary->connection;
+
+    /* one may be passed on, and no other waits */
+
+    page = &list->own[list->page == &list->own[0]];
+
+    page->pool = pool;
+    page->n = response->n_kvs;
+    page->kvs = response->kvs;
+    page->chunk = 0;
+    page->revision = (response->header != NULL) ? response->header->revision
+                                                : 0;
+
+    /* without keys, the next page would have to begin with the same key */
+
+    page->more = (response->more && response->n_kvs != 0);
+
+    ngx_etcd_list_add(list, page);
+}
+
+
+/* A Range, whose keys are unpacked later, piece by piece. */
+
+static void
+ngx_etcd_list_init_unary(ngx_etcd_list_t *list)
+{
+    ngx_etcd_unary_t  *unary;
+
+    unary = &list->unary;
+
+    unary->cluster = list->cluster;
+    unary->method = "/etcdserverpb.KV/Range";
+    unary->name = "range";
+    unary->request = &list->request.base;
+    unary->response = &etcd__nested_range_response__descriptor;
+    unary->idempotent = 1;
+    unary->done = ngx_etcd_list_answer;
+    unary->data = list;
+}
+
+
+static ngx_int_t
+ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
+    Etcd__NestedRangeResponse *response, ngx_pool_t *pool)
+{
     ngx_etcd_list_t       *list;
     ngx_etcd_list_page_t  *page;
 
-    list = ev->data;
-    page = list->page;
+    list = stream->data;
 
+    /* within a window, which is granted, chunks may be many */
+
+    if (list->npages == NGX_ETCD_LIST_QUEUE) {
+        return NGX_ERROR;
+    }
+
+    page = ngx_pcalloc(pool, sizeof(ngx_etcd_list_page_t));
     if (page == NULL) {
-        ngx_etcd_list_go_on(list);
+        return NGX_ERROR;
+    }
+
+    page->pool = pool;
+    page->n = response->n_kvs;
+    page->kvs = response->kvs;
+    page->chunk = 1;
+
+    ngx_etcd_list_stream_hold(stream, list->page != NULL);
+
+    ngx_etcd_list_add(list, page);
+
+    return NGX_OK;
+}
+
+
+/* No page is left to pass on. */
+
+static void
+ngx_etcd_list_go_on(ngx_etcd_list_t *list)
+{
+    ngx_int_t  rc;
+    ngx_str_t  text;
+
+    if (list->asking) {
         return;
     }
 
-    n = ngx_etcd_list_next(list);
-
-    if (ngx_etcd_list_piece(list, n) != NGX_OK) {
-        ngx_etcd_list_unusable(list);
+    if (list->more) {
+        ngx_etcd_list_ask(list);
         return;
     }
 
-    list->taken += n;
+    rc = list->keys(list, NULL, 0);
 
-    if (list->taken < page->n) {
+    if (rc == NGX_AGAIN) {
         ngx_post_event(&list->work, &ngx_posted_next_events);
         return;
     }
 
-    list->page = NULL;
-    ngx_destroy_pool(page->pool);
+    if (rc != NGX_OK) {
+        ngx_etcd_list_unusable(list);
+        return;
+    }
 
-    if (ngx_queue_empty(&list->pages)) {
+    ngx_str_null(&text);
+    ngx_etcd_list_end(list, NGX_ETCD_GRPC_OK, &text);
+}
+
+
+/* The keys that came are passed on before the next page is requested. */
+
+static void
+ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t        level;
+    ngx_etcd_list_t  *list;
+
+    list = stream->data;
+
+    list->asking = 0;
+    list->more = (status != NGX_ETCD_GRPC_OK);
+
+    if (list->more) {
+        level = (status == NGX_ETCD_GRPC_UNIMPLEMENTED) ? NGX_LOG_DEBUG
+                                                        : NGX_LOG_INFO;
+
+        ngx_log_error(level, list->cluster->log, 0,
+                      "etcd cluster \"%V\": list goes on in pages: %s: %V",
+                      &list->cluster->conf->name,
+                      ngx_etcd_grpc_status_name(status), text);
+    }
+
+    if (list->page == NULL) {
         ngx_etcd_list_go_on(list);
 
-    } else {
-        ngx_etcd_list_turn(list);
+    } else if (list->more
+               && !list->page->chunk
+               && ngx_queue_empty(&list->pages))
+    {
+        /* no chunk came: the next key is known */
+
+        ngx_etcd_list_ask(list);
     }
 }
 
@@ -453,184 +521,86 @@ ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n)
 }
 
 
-static ngx_int_t
-ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from, size_t n,
-    Etcd__KeyValue **kvs, ngx_pool_t *pool)
-{
-    size_t                i;
-    ngx_uint_t            exceeded;
-    ProtobufCBinaryData  *packed;
-
-    packed = list->page->kvs + from;
-
-    for (i = 0; i < n; i++) {
-        kvs[i] = (Etcd__KeyValue *) ngx_etcd_message_unpack(
-                                     &etcd__key_value__descriptor, pool,
-                                     packed[i].data, packed[i].len, &exceeded);
-        if (kvs[i] == NULL) {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-/* No page is left to pass on. */
-
 static void
-ngx_etcd_list_go_on(ngx_etcd_list_t *list)
+ngx_etcd_list_work(ngx_event_t *ev)
 {
-    ngx_int_t  rc;
-    ngx_str_t  text;
+    size_t                 n;
+    ngx_etcd_list_t       *list;
+    ngx_etcd_list_page_t  *page;
 
-    if (list->asking) {
+    list = ev->data;
+    page = list->page;
+
+    if (page == NULL) {
+        ngx_etcd_list_go_on(list);
         return;
     }
 
-    if (list->more) {
-        ngx_etcd_list_ask(list);
-        return;
-    }
+    n = ngx_etcd_list_next(list);
 
-    rc = list->keys(list, NULL, 0);
-
-    if (rc == NGX_AGAIN) {
-        ngx_post_event(&list->work, &ngx_posted_next_events);
-        return;
-    }
-
-    if (rc != NGX_OK) {
+    if (ngx_etcd_list_piece(list, n) != NGX_OK) {
         ngx_etcd_list_unusable(list);
         return;
     }
 
-    ngx_str_null(&text);
-    ngx_etcd_list_end(list, NGX_ETCD_GRPC_OK, &text);
+    list->taken += n;
+
+    if (list->taken < page->n) {
+        ngx_post_event(&list->work, &ngx_posted_next_events);
+        return;
+    }
+
+    list->page = NULL;
+    ngx_destroy_pool(page->pool);
+
+    if (ngx_queue_empty(&list->pages)) {
+        ngx_etcd_list_go_on(list);
+
+    } else {
+        ngx_etcd_list_turn(list);
+    }
 }
 
 
-static void
-ngx_etcd_list_unusable(ngx_etcd_list_t *list)
+void
+ngx_etcd_list_start(ngx_etcd_list_t *list)
 {
-    ngx_str_t  text = ngx_string("the response could not be used");
+    list->running = 1;
+    list->begun = 0;
+    list->revision = list->pinned;
+    list->connection = 0;
+
+    if (list->limit == 0) {
+        list->limit = NGX_ETCD_LIST_PAGE;
+    }
+
+    ngx_etcd_list_init_unary(list);
+
+    list->stream.cluster = list->cluster;
+    list->stream.chunk = ngx_etcd_list_chunk;
+    list->stream.done = ngx_etcd_list_streamed;
+    list->stream.data = list;
+
+    ngx_queue_init(&list->pages);
+    list->npages = 0;
+
+    ngx_etcd_event_init(&list->work, ngx_etcd_list_work, list,
+                        list->cluster->log);
+
+    ngx_etcd_list_ask(list);
+}
+
+
+void
+ngx_etcd_list_cancel(ngx_etcd_list_t *list)
+{
+    if (!list->running) {
+        return;
+    }
+
+    list->running = 0;
 
     ngx_etcd_unary_cancel(&list->unary);
     ngx_etcd_list_stream_cancel(&list->stream);
-    ngx_etcd_list_end(list, NGX_ETCD_GRPC_INTERNAL, &text);
-}
-
-
-/*
- * The next page starts at the last key of this page and a zero byte.  A stream
- * may end after each chunk.
- */
-
-static ngx_int_t
-ngx_etcd_list_advance(ngx_etcd_list_t *list)
-{
-    u_char                *next;
-    ngx_pool_t            *pool;
-    Etcd__KeyValue        *last;
-    ngx_etcd_list_page_t  *page;
-
-    page = list->page;
-
-    if (page->n == 0 || !(page->more || page->chunk)) {
-        return NGX_OK;
-    }
-
-    pool = ngx_create_pool(NGX_ETCD_LIST_POOL, list->cluster->log);
-    if (pool == NULL) {
-        return NGX_ERROR;
-    }
-
-    next = NULL;
-
-    if (ngx_etcd_list_unpack(list, page->n - 1, 1, &last, pool) == NGX_OK) {
-        next = ngx_etcd_list_after(list, &last->key);
-    }
-
-    ngx_destroy_pool(pool);
-
-    if (next == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_free(list->next);
-
-    list->next = next;
-
-    return NGX_OK;
-}
-
-
-/* Returns the key and a zero byte, after their length; NULL: no memory. */
-
-static u_char *
-ngx_etcd_list_after(ngx_etcd_list_t *list, ProtobufCBinaryData *key)
-{
-    u_char  *next;
-
-    next = ngx_alloc(sizeof(size_t) + key->len + 1, list->cluster->log);
-
-    if (next != NULL) {
-        *(size_t *) next = key->len + 1;
-        ngx_memcpy(next + sizeof(size_t), key->data, key->len);
-        next[sizeof(size_t) + key->len] = '\0';
-    }
-
-    return next;
-}
-
-
-static void
-ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    /* the revision was compacted between two pages: start again */
-
-    if (status == NGX_ETCD_GRPC_OUT_OF_RANGE && list->begun
-        && list->pinned == 0)
-    {
-        ngx_log_error(NGX_LOG_INFO, list->cluster->log, 0,
-                      "etcd cluster \"%V\": list at revision %L was "
-                      "compacted, starting again",
-                      &list->cluster->conf->name, list->revision);
-
-        ngx_etcd_list_drop(list);
-        ngx_etcd_list_start(list);
-        return;
-    }
-
-    /* the page was too large, or took too long: continue with smaller pages */
-
-    if ((list->unary.oversize
-         || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)
-        && list->limit > 1)
-    {
-        list->limit = ngx_max(list->limit / 8, 1);
-
-        ngx_log_error(NGX_LOG_INFO, list->cluster->log, 0,
-                      "etcd cluster \"%V\": list continues with pages of "
-                      "%L keys: %V",
-                      &list->cluster->conf->name, list->limit, text);
-
-        ngx_etcd_list_ask(list);
-        return;
-    }
-
-    ngx_etcd_list_end(list, status, text);
-}
-
-
-static void
-ngx_etcd_list_end(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    list->running = 0;
-
     ngx_etcd_list_drop(list);
-
-    list->done(list, status, text, list->revision);
 }

@@ -12,50 +12,150 @@
 #include <ngx_etcd_message.h>
 
 
-static ngx_int_t ngx_etcd_list_stream_call(ngx_etcd_list_stream_t *stream,
-    ngx_etcd_http2_t *h2, Etcd__RangeRequest *request);
-static void ngx_etcd_list_stream_stop(ngx_etcd_list_stream_t *stream);
-static void ngx_etcd_list_stream_timer(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static Etcd__NestedRangeResponse *ngx_etcd_list_stream_unpack(
-    Etcd__RangeStreamResponse *message, ngx_pool_t *pool);
-static ngx_uint_t ngx_etcd_list_stream_is_usable(
-    ngx_etcd_list_stream_t *stream, Etcd__NestedRangeResponse *response);
-static void ngx_etcd_list_stream_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-
-ngx_int_t
-ngx_etcd_list_stream_start(ngx_etcd_list_stream_t *stream,
-    Etcd__RangeRequest *request, ngx_uint_t connection)
+static Etcd__NestedRangeResponse *
+ngx_etcd_list_stream_unpack(Etcd__RangeStreamResponse *message,
+    ngx_pool_t *pool)
 {
-    ngx_etcd_http2_t    *h2;
-    ngx_etcd_channel_t  *reads;
+    ngx_uint_t            exceeded;
+    ProtobufCBinaryData  *packed;
 
+    if (message->n_range_response != 1) {
+        return NULL;
+    }
+
+    packed = message->range_response;
+
+    return (Etcd__NestedRangeResponse *) ngx_etcd_message_unpack_in_place(
+                                    &etcd__nested_range_response__descriptor,
+                                    pool, packed->data, packed->len,
+                                    &exceeded);
+}
+
+
+static ngx_uint_t
+ngx_etcd_list_stream_is_usable(ngx_etcd_list_stream_t *stream,
+    Etcd__NestedRangeResponse *response)
+{
+    /* without a limit, nothing remains after the header */
+
+    if (stream->complete || response->more) {
+        return 0;
+    }
+
+    if (response->header == NULL) {
+        return response->n_kvs != 0;
+    }
+
+    return response->header->revision >= stream->revision;
+}
+
+
+static ngx_int_t
+ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_list_stream_t     *stream;
+    Etcd__NestedRangeResponse  *response;
+
+    stream = call->data;
+    response = ngx_etcd_list_stream_unpack(
+                                (Etcd__RangeStreamResponse *) message, pool);
+
+    if (response == NULL
+        || !ngx_etcd_list_stream_is_usable(stream, response))
+    {
+        return NGX_ERROR;
+    }
+
+    if (response->header != NULL) {
+        stream->complete = 1;
+
+        if (!stream->serializable) {
+            ngx_etcd_history_check(stream->cluster, response->header,
+                                   &stream->mark);
+        }
+    }
+
+    stream->progress = ngx_current_msec;
+    stream->cluster->reads->streamed = stream->connection;
+
+    return (stream->chunk(stream, response, pool) == NGX_OK) ? NGX_DONE
+                                                             : NGX_ERROR;
+}
+
+
+static void
+ngx_etcd_list_stream_stop(ngx_etcd_list_stream_t *stream)
+{
+    stream->running = 0;
+
+    ngx_etcd_event_stop(&stream->timer);
+}
+
+
+static void
+ngx_etcd_list_stream_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_str_t                missing;
+    ngx_etcd_channel_t      *reads;
+    ngx_etcd_list_stream_t  *stream;
+
+    stream = call->data;
     reads = stream->cluster->reads;
 
-    if (connection == 0
-        || connection != reads->connection
-        || (connection == reads->probed && connection != reads->streamed)
-        || !ngx_etcd_auth_ready(stream->cluster->auth))
+    ngx_etcd_list_stream_stop(stream);
+
+    if (status == NGX_ETCD_GRPC_OK && !stream->complete) {
+        status = NGX_ETCD_GRPC_INTERNAL;
+        ngx_str_set(&missing, "OK without a header");
+        text = &missing;
+    }
+
+    if (status == NGX_ETCD_GRPC_OUT_OF_RANGE) {
+        reads->streamed = stream->connection;
+
+    } else if (status != NGX_ETCD_GRPC_OK
+               && reads->streamed == stream->connection)
     {
-        return NGX_DECLINED;
+        reads->streamed = 0;
     }
 
-    h2 = ngx_etcd_channel_get(reads);
+    stream->done(stream, status, text);
+}
 
-    if (h2 == NULL) {
-        return NGX_DECLINED;
+
+/*
+ * A large chunk on a slow line may take long: any input is progress, but not
+ * without a chunk for all of request_timeout.
+ */
+
+static void
+ngx_etcd_list_stream_timer(ngx_event_t *ev)
+{
+    ngx_str_t                text;
+    ngx_uint_t               heard, late;
+    ngx_etcd_cluster_t      *cluster;
+    ngx_etcd_list_stream_t  *stream;
+
+    stream = ev->data;
+    cluster = stream->cluster;
+
+    heard = (ngx_msec_int_t) (cluster->reads->heard - stream->looked) > 0;
+    late = ngx_current_msec - stream->progress
+           >= cluster->conf->request_timeout;
+
+    if (stream->held || (heard && !late)) {
+        stream->looked = ngx_current_msec;
+        ngx_add_timer(ev, NGX_ETCD_LIST_STREAM_SILENCE);
+        return;
     }
 
-    stream->connection = connection;
-    stream->revision = request->revision;
-    stream->serializable = request->serializable;
-    stream->held = 0;
-    stream->complete = 0;
+    ngx_etcd_grpc_cancel(&stream->call);
 
-    return ngx_etcd_list_stream_call(stream, h2, request);
+    ngx_str_set(&text, "no keys in time");
+    ngx_etcd_list_stream_ended(&stream->call, NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
+                               &text);
 }
 
 
@@ -104,6 +204,39 @@ ngx_etcd_list_stream_call(ngx_etcd_list_stream_t *stream, ngx_etcd_http2_t *h2,
 }
 
 
+ngx_int_t
+ngx_etcd_list_stream_start(ngx_etcd_list_stream_t *stream,
+    Etcd__RangeRequest *request, ngx_uint_t connection)
+{
+    ngx_etcd_http2_t    *h2;
+    ngx_etcd_channel_t  *reads;
+
+    reads = stream->cluster->reads;
+
+    if (connection == 0
+        || connection != reads->connection
+        || (connection == reads->probed && connection != reads->streamed)
+        || !ngx_etcd_auth_ready(stream->cluster->auth))
+    {
+        return NGX_DECLINED;
+    }
+
+    h2 = ngx_etcd_channel_get(reads);
+
+    if (h2 == NULL) {
+        return NGX_DECLINED;
+    }
+
+    stream->connection = connection;
+    stream->revision = request->revision;
+    stream->serializable = request->serializable;
+    stream->held = 0;
+    stream->complete = 0;
+
+    return ngx_etcd_list_stream_call(stream, h2, request);
+}
+
+
 void
 ngx_etcd_list_stream_hold(ngx_etcd_list_stream_t *stream, ngx_uint_t hold)
 {
@@ -137,151 +270,4 @@ ngx_etcd_list_stream_cancel(ngx_etcd_list_stream_t *stream)
     if (reads->probed == stream->connection) {
         reads->probed = 0;
     }
-}
-
-
-static void
-ngx_etcd_list_stream_stop(ngx_etcd_list_stream_t *stream)
-{
-    stream->running = 0;
-
-    ngx_etcd_event_stop(&stream->timer);
-}
-
-
-/*
- * A large chunk on a slow line may take long: any input is progress, but not
- * without a chunk for all of request_timeout.
- */
-
-static void
-ngx_etcd_list_stream_timer(ngx_event_t *ev)
-{
-    ngx_str_t                text;
-    ngx_uint_t               heard, late;
-    ngx_etcd_cluster_t      *cluster;
-    ngx_etcd_list_stream_t  *stream;
-
-    stream = ev->data;
-    cluster = stream->cluster;
-
-    heard = (ngx_msec_int_t) (cluster->reads->heard - stream->looked) > 0;
-    late = ngx_current_msec - stream->progress
-           >= cluster->conf->request_timeout;
-
-    if (stream->held || (heard && !late)) {
-        stream->looked = ngx_current_msec;
-        ngx_add_timer(ev, NGX_ETCD_LIST_STREAM_SILENCE);
-        return;
-    }
-
-    ngx_etcd_grpc_cancel(&stream->call);
-
-    ngx_str_set(&text, "no keys in time");
-    ngx_etcd_list_stream_ended(&stream->call, NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
-                               &text);
-}
-
-
-static ngx_int_t
-ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool)
-{
-    ngx_etcd_list_stream_t     *stream;
-    Etcd__NestedRangeResponse  *response;
-
-    stream = call->data;
-    response = ngx_etcd_list_stream_unpack(
-                                (Etcd__RangeStreamResponse *) message, pool);
-
-    if (response == NULL
-        || !ngx_etcd_list_stream_is_usable(stream, response))
-    {
-        return NGX_ERROR;
-    }
-
-    if (response->header != NULL) {
-        stream->complete = 1;
-
-        if (!stream->serializable) {
-            ngx_etcd_history_check(stream->cluster, response->header,
-                                   &stream->mark);
-        }
-    }
-
-    stream->progress = ngx_current_msec;
-    stream->cluster->reads->streamed = stream->connection;
-
-    return (stream->chunk(stream, response, pool) == NGX_OK) ? NGX_DONE
-                                                             : NGX_ERROR;
-}
-
-
-static Etcd__NestedRangeResponse *
-ngx_etcd_list_stream_unpack(Etcd__RangeStreamResponse *message,
-    ngx_pool_t *pool)
-{
-    ngx_uint_t            exceeded;
-    ProtobufCBinaryData  *packed;
-
-    if (message->n_range_response != 1) {
-        return NULL;
-    }
-
-    packed = message->range_response;
-
-    return (Etcd__NestedRangeResponse *) ngx_etcd_message_unpack_in_place(
-                                    &etcd__nested_range_response__descriptor,
-                                    pool, packed->data, packed->len,
-                                    &exceeded);
-}
-
-
-static ngx_uint_t
-ngx_etcd_list_stream_is_usable(ngx_etcd_list_stream_t *stream,
-    Etcd__NestedRangeResponse *response)
-{
-    /* without a limit, nothing remains after the header */
-
-    if (stream->complete || response->more) {
-        return 0;
-    }
-
-    if (response->header == NULL) {
-        return response->n_kvs != 0;
-    }
-
-    return response->header->revision >= stream->revision;
-}
-
-
-static void
-ngx_etcd_list_stream_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_str_t                missing;
-    ngx_etcd_channel_t      *reads;
-    ngx_etcd_list_stream_t  *stream;
-
-    stream = call->data;
-    reads = stream->cluster->reads;
-
-    ngx_etcd_list_stream_stop(stream);
-
-    if (status == NGX_ETCD_GRPC_OK && !stream->complete) {
-        status = NGX_ETCD_GRPC_INTERNAL;
-        ngx_str_set(&missing, "OK without a header");
-        text = &missing;
-    }
-
-    if (status == NGX_ETCD_GRPC_OUT_OF_RANGE) {
-        reads->streamed = stream->connection;
-
-    } else if (status != NGX_ETCD_GRPC_OK
-               && reads->streamed == stream->connection)
-    {
-        reads->streamed = 0;
-    }
-
-    stream->done(stream, status, text);
 }

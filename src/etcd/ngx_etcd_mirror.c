@@ -12,61 +12,6 @@
 #include <ngx_etcd_watch_denial.h>
 
 
-static ngx_uint_t ngx_etcd_mirror_wanted(void *data, ngx_str_t *key);
-static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_audit_find(void *data,
-    ngx_str_t *key);
-static ngx_etcd_mirror_entry_t *ngx_etcd_mirror_audit_next(void *data,
-    ngx_etcd_mirror_entry_t *entry);
-static int64_t ngx_etcd_mirror_known_revision(void *data);
-static void ngx_etcd_mirror_differs(void *data);
-
-static void ngx_etcd_mirror_join(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_watch_stream_t *stream);
-static void ngx_etcd_mirror_list(ngx_etcd_watch_t *watch);
-static ngx_int_t ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch,
-    Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision);
-static void ngx_etcd_mirror_events(ngx_etcd_watch_t *watch,
-    Etcd__Event **events, size_t n, int64_t revision);
-static void ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-static ngx_int_t ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror);
-static void ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision);
-static void ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-static ngx_int_t ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv, ngx_uint_t listed);
-static void ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror,
-    Etcd__KeyValue *kv);
-static ngx_uint_t ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, Etcd__KeyValue *kv);
-static void ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, int64_t revision);
-
-
-void
-ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
-{
-    ngx_etcd_mirror_audit_t  *audit;
-
-    ngx_etcd_mirror_entry_init(&mirror->entries, log);
-
-    audit = &mirror->audit;
-
-    audit->name = &mirror->name;
-    audit->watch = &mirror->watch;
-    audit->log = log;
-    audit->wants = ngx_etcd_mirror_wanted;
-    audit->find = ngx_etcd_mirror_audit_find;
-    audit->next = ngx_etcd_mirror_audit_next;
-    audit->revision = ngx_etcd_mirror_known_revision;
-    audit->differs = ngx_etcd_mirror_differs;
-    audit->data = mirror;
-}
-
-
 static ngx_uint_t
 ngx_etcd_mirror_wanted(void *data, ngx_str_t *key)
 {
@@ -108,6 +53,27 @@ ngx_etcd_mirror_differs(void *data)
 }
 
 
+void
+ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
+{
+    ngx_etcd_mirror_audit_t  *audit;
+
+    ngx_etcd_mirror_entry_init(&mirror->entries, log);
+
+    audit = &mirror->audit;
+
+    audit->name = &mirror->name;
+    audit->watch = &mirror->watch;
+    audit->log = log;
+    audit->wants = ngx_etcd_mirror_wanted;
+    audit->find = ngx_etcd_mirror_audit_find;
+    audit->next = ngx_etcd_mirror_audit_next;
+    audit->revision = ngx_etcd_mirror_known_revision;
+    audit->differs = ngx_etcd_mirror_differs;
+    audit->data = mirror;
+}
+
+
 ngx_etcd_mirror_entry_t *
 ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
     int64_t mod_revision)
@@ -122,6 +88,346 @@ ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
     }
 
     return entry;
+}
+
+
+static void
+ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_mirror_t   *mirror;
+    ngx_etcd_cluster_t  *cluster;
+
+    mirror = watch->data;
+    cluster = watch->stream->cluster;
+
+    ngx_etcd_mirror_audit_void(&mirror->audit);
+
+    mirror->generation++;
+    mirror->sweep = NULL;
+    mirror->listing = 1;
+    mirror->synced = 0;
+
+    if (mirror->list != NULL) {
+        mirror->list(mirror);
+    }
+
+    if (watch->foreign) {
+        mirror->distrust = 1;
+    }
+
+    if (mirror->history != cluster->history) {
+        mirror->distrust = 1;
+
+        if (mirror->foreign != NULL) {
+            mirror->foreign(mirror);
+        }
+    }
+}
+
+
+/* removed() may hold the entry: it is not freed then */
+
+static void
+ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, int64_t revision)
+{
+    ngx_etcd_mirror_entry_unplace(&mirror->entries, entry);
+
+    entry->mod_revision = revision;
+    mirror->entries.n--;
+
+    if (mirror->removed != NULL) {
+        mirror->removed(mirror, entry);
+    }
+
+    ngx_etcd_mirror_entry_free(&mirror->entries, entry);
+}
+
+
+/*
+ * Removes entries that are not in the list.  NGX_AGAIN: others are left.  No
+ * event is applied in between, so mirror->sweep stays an entry.
+ */
+
+static ngx_int_t
+ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
+{
+    uint64_t                  until;
+    ngx_uint_t                left;
+    ngx_queue_t              *q;
+    ngx_etcd_mirror_entry_t  *entry;
+
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+    left = (mirror->piece != 0) ? mirror->piece : NGX_ETCD_MIRROR_PIECE;
+
+    q = (mirror->sweep != NULL) ? mirror->sweep
+                                : ngx_queue_head(&mirror->entries.queue);
+
+    while (q != ngx_queue_sentinel(&mirror->entries.queue)) {
+
+        if (left == 0 || ngx_etcd_time_budget_now() >= until) {
+            mirror->sweep = q;
+            return NGX_AGAIN;
+        }
+
+        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
+        q = ngx_queue_next(q);
+
+        if (entry->generation != mirror->generation) {
+            ngx_etcd_mirror_remove(mirror, entry, entry->mod_revision);
+            left--;
+        }
+    }
+
+    mirror->sweep = q;
+
+    return NGX_OK;
+}
+
+
+/* Returns 1 if a listed key is the one that the entry already has. */
+
+static ngx_uint_t
+ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
+    Etcd__KeyValue *kv)
+{
+    return entry != NULL
+           && !mirror->distrust
+           && entry->mod_revision == kv->mod_revision
+           && (entry->create_revision == kv->create_revision
+               || (entry->create_revision == 0 && mirror->entries.keep == 0));
+}
+
+
+/*
+ * Creates or updates the entry of a listed key or an event.  The entry is NULL
+ * if there is none.
+ */
+
+static ngx_int_t
+ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
+    Etcd__KeyValue *kv, ngx_uint_t listed)
+{
+    ngx_str_t                   key, value;
+    ngx_uint_t                  same;
+    ngx_etcd_mirror_entries_t  *entries;
+
+    entries = &mirror->entries;
+
+    same = listed && ngx_etcd_mirror_same(mirror, entry, kv);
+
+    ngx_str_null(&value);
+
+    if (!same
+        && entries->keep != 0
+        && ngx_etcd_mirror_entry_value(entries, &kv->value, &value) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (entry == NULL) {
+        key = ngx_etcd_bytes_str(&kv->key);
+
+        entry = ngx_etcd_mirror_entry_create(entries, &key);
+
+        if (entry == NULL) {
+            ngx_free(value.data);
+
+            return NGX_ERROR;
+        }
+
+        entries->n++;
+
+    } else {
+        ngx_etcd_mirror_entry_unplace(entries, entry);
+    }
+
+    entry->create_revision = kv->create_revision;
+    entry->mod_revision = kv->mod_revision;
+    entry->lease = kv->lease;
+
+    ngx_etcd_mirror_entry_place(entries, entry);
+
+    if (listed) {
+        entry->generation = mirror->generation;
+    }
+
+    if (same) {
+        return NGX_OK;
+    }
+
+    if (entries->keep != 0) {
+        ngx_etcd_mirror_entry_keep(entries, entry, &value);
+
+    } else {
+        entry->value = ngx_etcd_bytes_str(&kv->value);
+    }
+
+    if (mirror->changed != NULL) {
+        mirror->changed(mirror, entry);
+    }
+
+    if (entries->keep == 0) {
+        ngx_str_null(&entry->value);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+{
+    size_t                    i;
+    ngx_str_t                 key;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *entry;
+
+    mirror = watch->data;
+
+    if (n == 0) {
+        return ngx_etcd_mirror_sweep(mirror);
+    }
+
+    for (i = 0; i < n; i++) {
+        key = ngx_etcd_bytes_str(&kvs[i]->key);
+
+        if (!ngx_etcd_mirror_wanted(mirror, &key)) {
+            continue;
+        }
+
+        entry = ngx_etcd_mirror_find(mirror, &key);
+
+        if (ngx_etcd_mirror_put(mirror, entry, kvs[i], 1) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_watch_denial_over(&mirror->reported, &mirror->name,
+                               &mirror->watch, mirror->entries.table.log);
+
+    mirror->refused = 0;
+    mirror->revision = ngx_max(mirror->revision, revision);
+
+    if (mirror->complete != NULL) {
+        mirror->complete(mirror, mirror->revision);
+    }
+}
+
+
+static void
+ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = watch->data;
+
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, mirror->entries.table.log, 0,
+                   "etcd mirror \"%V\": listed at revision %L, %ui keys",
+                   &watch->prefix, revision, mirror->entries.n);
+
+    mirror->listing = 0;
+    mirror->synced = 1;
+    mirror->distrust = 0;
+    mirror->listed = revision;
+    mirror->revision = 0;
+    mirror->history = watch->stream->cluster->history;
+
+    mirror->relisted = 1;
+    ngx_etcd_mirror_report(mirror, revision);
+    mirror->relisted = 0;
+}
+
+
+static void
+ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_watch_denial(&mirror->reported, &mirror->name, &mirror->watch,
+                          status, text, mirror->entries.table.log);
+
+    mirror->refused = 1;
+
+    if (mirror->denied != NULL) {
+        mirror->denied(mirror, status);
+    }
+}
+
+
+static void
+ngx_etcd_mirror_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
+    int64_t revision)
+{
+    size_t              i;
+    ngx_str_t           text;
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = watch->data;
+
+    for (i = 0; i < n; i++) {
+        if (ngx_etcd_mirror_event(mirror, events[i]) != NGX_OK) {
+
+            /* mirror_again() may free the events */
+
+            ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
+
+            ngx_str_set(&text, "no memory");
+            ngx_etcd_mirror_refuse(mirror, NGX_ETCD_GRPC_INTERNAL, &text);
+            return;
+        }
+    }
+
+    ngx_etcd_mirror_passed(mirror, revision);
+}
+
+
+static void
+ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_mirror_t  *mirror;
+
+    mirror = watch->data;
+
+    /* otherwise the watch continues at its revision, without a list */
+
+    if (watch->revision == 0) {
+        mirror->synced = 0;
+        mirror->listing = 0;
+
+    } else if (mirror->listing) {
+        ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
+    }
+
+    ngx_etcd_mirror_refuse(mirror, status, text);
+}
+
+
+static void
+ngx_etcd_mirror_join(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_watch_stream_t *stream)
+{
+    ngx_etcd_watch_t  *watch;
+
+    watch = &mirror->watch;
+
+    watch->list = ngx_etcd_mirror_list;
+    watch->keys = ngx_etcd_mirror_keys;
+    watch->listed = ngx_etcd_mirror_listed;
+    watch->events = ngx_etcd_mirror_events;
+    watch->failed = ngx_etcd_mirror_failed;
+    watch->data = mirror;
+
+    mirror->synced = (watch->revision != 0);
+    mirror->revision = watch->revision;
+    mirror->history = stream->cluster->history;
 }
 
 
@@ -151,27 +457,6 @@ ngx_etcd_mirror_feed(ngx_etcd_mirror_t *mirror,
     mirror->watch.revision = revision;
 
     ngx_etcd_mirror_join(mirror, stream);
-}
-
-
-static void
-ngx_etcd_mirror_join(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_watch_stream_t *stream)
-{
-    ngx_etcd_watch_t  *watch;
-
-    watch = &mirror->watch;
-
-    watch->list = ngx_etcd_mirror_list;
-    watch->keys = ngx_etcd_mirror_keys;
-    watch->listed = ngx_etcd_mirror_listed;
-    watch->events = ngx_etcd_mirror_events;
-    watch->failed = ngx_etcd_mirror_failed;
-    watch->data = mirror;
-
-    mirror->synced = (watch->revision != 0);
-    mirror->revision = watch->revision;
-    mirror->history = stream->cluster->history;
 }
 
 
@@ -258,123 +543,6 @@ ngx_etcd_mirror_next(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry)
 }
 
 
-static void
-ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
-{
-    ngx_etcd_mirror_t   *mirror;
-    ngx_etcd_cluster_t  *cluster;
-
-    mirror = watch->data;
-    cluster = watch->stream->cluster;
-
-    ngx_etcd_mirror_audit_void(&mirror->audit);
-
-    mirror->generation++;
-    mirror->sweep = NULL;
-    mirror->listing = 1;
-    mirror->synced = 0;
-
-    if (mirror->list != NULL) {
-        mirror->list(mirror);
-    }
-
-    if (watch->foreign) {
-        mirror->distrust = 1;
-    }
-
-    if (mirror->history != cluster->history) {
-        mirror->distrust = 1;
-
-        if (mirror->foreign != NULL) {
-            mirror->foreign(mirror);
-        }
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
-{
-    size_t                    i;
-    ngx_str_t                 key;
-    ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_mirror_entry_t  *entry;
-
-    mirror = watch->data;
-
-    if (n == 0) {
-        return ngx_etcd_mirror_sweep(mirror);
-    }
-
-    for (i = 0; i < n; i++) {
-        key = ngx_etcd_bytes_str(&kvs[i]->key);
-
-        if (!ngx_etcd_mirror_wanted(mirror, &key)) {
-            continue;
-        }
-
-        entry = ngx_etcd_mirror_find(mirror, &key);
-
-        if (ngx_etcd_mirror_put(mirror, entry, kvs[i], 1) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
-{
-    ngx_etcd_mirror_t  *mirror;
-
-    mirror = watch->data;
-
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, mirror->entries.table.log, 0,
-                   "etcd mirror \"%V\": listed at revision %L, %ui keys",
-                   &watch->prefix, revision, mirror->entries.n);
-
-    mirror->listing = 0;
-    mirror->synced = 1;
-    mirror->distrust = 0;
-    mirror->listed = revision;
-    mirror->revision = 0;
-    mirror->history = watch->stream->cluster->history;
-
-    mirror->relisted = 1;
-    ngx_etcd_mirror_report(mirror, revision);
-    mirror->relisted = 0;
-}
-
-
-static void
-ngx_etcd_mirror_events(ngx_etcd_watch_t *watch, Etcd__Event **events, size_t n,
-    int64_t revision)
-{
-    size_t              i;
-    ngx_str_t           text;
-    ngx_etcd_mirror_t  *mirror;
-
-    mirror = watch->data;
-
-    for (i = 0; i < n; i++) {
-        if (ngx_etcd_mirror_event(mirror, events[i]) != NGX_OK) {
-
-            /* mirror_again() may free the events */
-
-            ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
-
-            ngx_str_set(&text, "no memory");
-            ngx_etcd_mirror_refuse(mirror, NGX_ETCD_GRPC_INTERNAL, &text);
-            return;
-        }
-    }
-
-    ngx_etcd_mirror_passed(mirror, revision);
-}
-
-
 void
 ngx_etcd_mirror_passed(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
@@ -384,96 +552,23 @@ ngx_etcd_mirror_passed(ngx_etcd_mirror_t *mirror, int64_t revision)
 }
 
 
-static void
-ngx_etcd_mirror_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_etcd_mirror_t  *mirror;
-
-    mirror = watch->data;
-
-    /* otherwise the watch continues at its revision, without a list */
-
-    if (watch->revision == 0) {
-        mirror->synced = 0;
-        mirror->listing = 0;
-
-    } else if (mirror->listing) {
-        ngx_etcd_mirror_again(mirror, NGX_ETCD_MIRROR_AGAIN);
-    }
-
-    ngx_etcd_mirror_refuse(mirror, status, text);
-}
-
-
-/*
- * Removes entries that are not in the list.  NGX_AGAIN: others are left.  No
- * event is applied in between, so mirror->sweep stays an entry.
- */
-
-static ngx_int_t
-ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
-{
-    uint64_t                  until;
-    ngx_uint_t                left;
-    ngx_queue_t              *q;
-    ngx_etcd_mirror_entry_t  *entry;
-
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-    left = (mirror->piece != 0) ? mirror->piece : NGX_ETCD_MIRROR_PIECE;
-
-    q = (mirror->sweep != NULL) ? mirror->sweep
-                                : ngx_queue_head(&mirror->entries.queue);
-
-    while (q != ngx_queue_sentinel(&mirror->entries.queue)) {
-
-        if (left == 0 || ngx_etcd_time_budget_now() >= until) {
-            mirror->sweep = q;
-            return NGX_AGAIN;
-        }
-
-        entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
-        q = ngx_queue_next(q);
-
-        if (entry->generation != mirror->generation) {
-            ngx_etcd_mirror_remove(mirror, entry, entry->mod_revision);
-            left--;
-        }
-    }
-
-    mirror->sweep = q;
-
-    return NGX_OK;
-}
-
+/* Calls removed() for a deleted key without an entry. */
 
 static void
-ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
+ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
 {
-    ngx_etcd_watch_denial_over(&mirror->reported, &mirror->name,
-                               &mirror->watch, mirror->entries.table.log);
+    ngx_etcd_mirror_entry_t  unknown;
 
-    mirror->refused = 0;
-    mirror->revision = ngx_max(mirror->revision, revision);
-
-    if (mirror->complete != NULL) {
-        mirror->complete(mirror, mirror->revision);
+    if (mirror->removed == NULL) {
+        return;
     }
-}
 
+    ngx_memzero(&unknown, sizeof(ngx_etcd_mirror_entry_t));
 
-static void
-ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_etcd_watch_denial(&mirror->reported, &mirror->name, &mirror->watch,
-                          status, text, mirror->entries.table.log);
+    unknown.key = ngx_etcd_bytes_str(&kv->key);
+    unknown.mod_revision = kv->mod_revision;
 
-    mirror->refused = 1;
-
-    if (mirror->denied != NULL) {
-        mirror->denied(mirror, status);
-    }
+    mirror->removed(mirror, &unknown);
 }
 
 
@@ -522,133 +617,4 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
     }
 
     return NGX_OK;
-}
-
-
-/*
- * Creates or updates the entry of a listed key or an event.  The entry is NULL
- * if there is none.
- */
-
-static ngx_int_t
-ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
-    Etcd__KeyValue *kv, ngx_uint_t listed)
-{
-    ngx_str_t                   key, value;
-    ngx_uint_t                  same;
-    ngx_etcd_mirror_entries_t  *entries;
-
-    entries = &mirror->entries;
-
-    same = listed && ngx_etcd_mirror_same(mirror, entry, kv);
-
-    ngx_str_null(&value);
-
-    if (!same
-        && entries->keep != 0
-        && ngx_etcd_mirror_entry_value(entries, &kv->value, &value) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (entry == NULL) {
-        key = ngx_etcd_bytes_str(&kv->key);
-
-        entry = ngx_etcd_mirror_entry_create(entries, &key);
-
-        if (entry == NULL) {
-            ngx_free(value.data);
-
-            return NGX_ERROR;
-        }
-
-        entries->n++;
-
-    } else {
-        ngx_etcd_mirror_entry_unplace(entries, entry);
-    }
-
-    entry->create_revision = kv->create_revision;
-    entry->mod_revision = kv->mod_revision;
-    entry->lease = kv->lease;
-
-    ngx_etcd_mirror_entry_place(entries, entry);
-
-    if (listed) {
-        entry->generation = mirror->generation;
-    }
-
-    if (same) {
-        return NGX_OK;
-    }
-
-    if (entries->keep != 0) {
-        ngx_etcd_mirror_entry_keep(entries, entry, &value);
-
-    } else {
-        entry->value = ngx_etcd_bytes_str(&kv->value);
-    }
-
-    if (mirror->changed != NULL) {
-        mirror->changed(mirror, entry);
-    }
-
-    if (entries->keep == 0) {
-        ngx_str_null(&entry->value);
-    }
-
-    return NGX_OK;
-}
-
-
-/* Returns 1 if a listed key is the one that the entry already has. */
-
-static ngx_uint_t
-ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
-    Etcd__KeyValue *kv)
-{
-    return entry != NULL
-           && !mirror->distrust
-           && entry->mod_revision == kv->mod_revision
-           && (entry->create_revision == kv->create_revision
-               || (entry->create_revision == 0 && mirror->entries.keep == 0));
-}
-
-
-/* Calls removed() for a deleted key without an entry. */
-
-static void
-ngx_etcd_mirror_unknown(ngx_etcd_mirror_t *mirror, Etcd__KeyValue *kv)
-{
-    ngx_etcd_mirror_entry_t  unknown;
-
-    if (mirror->removed == NULL) {
-        return;
-    }
-
-    ngx_memzero(&unknown, sizeof(ngx_etcd_mirror_entry_t));
-
-    unknown.key = ngx_etcd_bytes_str(&kv->key);
-    unknown.mod_revision = kv->mod_revision;
-
-    mirror->removed(mirror, &unknown);
-}
-
-
-/* removed() may hold the entry: it is not freed then */
-
-static void
-ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry, int64_t revision)
-{
-    ngx_etcd_mirror_entry_unplace(&mirror->entries, entry);
-
-    entry->mod_revision = revision;
-    mirror->entries.n--;
-
-    if (mirror->removed != NULL) {
-        mirror->removed(mirror, entry);
-    }
-
-    ngx_etcd_mirror_entry_free(&mirror->entries, entry);
 }

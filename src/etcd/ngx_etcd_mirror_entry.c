@@ -24,10 +24,32 @@ typedef struct {
     ((ngx_etcd_mirror_entry_t *) ((u_char *) (node) - (entries)->entry_size))
 
 
-static size_t ngx_etcd_mirror_entry_size(ngx_etcd_mirror_entries_t *entries,
-    ngx_str_t *key);
-static void ngx_etcd_mirror_entry_insert(ngx_rbtree_node_t *temp,
-    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
+static void
+ngx_etcd_mirror_entry_insert(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
+    ngx_rbtree_node_t *sentinel)
+{
+    int64_t              revision;
+    ngx_rbtree_node_t  **p;
+
+    revision = ((ngx_etcd_mirror_place_t *) node)->revision;
+
+    for ( ;; ) {
+        p = (revision < ((ngx_etcd_mirror_place_t *) temp)->revision)
+            ? &temp->left : &temp->right;
+
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
+}
 
 
 void
@@ -61,6 +83,21 @@ ngx_etcd_mirror_entry_done(ngx_etcd_mirror_entries_t *entries)
     entries->n = 0;
 
     ngx_etcd_hash_table_done(&entries->table);
+}
+
+
+static size_t
+ngx_etcd_mirror_entry_size(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
+{
+    size_t  size;
+
+    size = entries->entry_size + key->len;
+
+    if (entries->ordered) {
+        size += sizeof(ngx_etcd_mirror_place_t);
+    }
+
+    return size;
 }
 
 
@@ -110,21 +147,6 @@ ngx_etcd_mirror_entry_detach(ngx_etcd_mirror_entries_t *entries,
 
     ngx_queue_remove(&entry->queue);
     ngx_etcd_hash_table_remove(&entries->table, &entry->key);
-}
-
-
-static size_t
-ngx_etcd_mirror_entry_size(ngx_etcd_mirror_entries_t *entries, ngx_str_t *key)
-{
-    size_t  size;
-
-    size = entries->entry_size + key->len;
-
-    if (entries->ordered) {
-        size += sizeof(ngx_etcd_mirror_place_t);
-    }
-
-    return size;
 }
 
 
@@ -238,32 +260,4 @@ ngx_etcd_mirror_entry_next(ngx_etcd_mirror_entries_t *entries,
                            &ngx_etcd_mirror_place_of(entries, entry)->node);
 
     return (node != NULL) ? ngx_etcd_mirror_entry_at(entries, node) : NULL;
-}
-
-
-static void
-ngx_etcd_mirror_entry_insert(ngx_rbtree_node_t *temp, ngx_rbtree_node_t *node,
-    ngx_rbtree_node_t *sentinel)
-{
-    int64_t              revision;
-    ngx_rbtree_node_t  **p;
-
-    revision = ((ngx_etcd_mirror_place_t *) node)->revision;
-
-    for ( ;; ) {
-        p = (revision < ((ngx_etcd_mirror_place_t *) temp)->revision)
-            ? &temp->left : &temp->right;
-
-        if (*p == sentinel) {
-            break;
-        }
-
-        temp = *p;
-    }
-
-    *p = node;
-    node->parent = temp;
-    node->left = sentinel;
-    node->right = sentinel;
-    ngx_rbt_red(node);
 }

@@ -9,9 +9,27 @@
 #include <ngx_etcd_quorum_read.h>
 
 
-static void ngx_etcd_quorum_read_done(ngx_etcd_stream_range_t *range,
+static void
+ngx_etcd_quorum_read_done(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response);
+    Etcd__RangeResponse *response)
+{
+    Etcd__ResponseHeader    *header;
+    ngx_etcd_quorum_read_t  *read;
+
+    read = range->data;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        header = response->header;
+
+        read->cluster_id = (header != NULL) ? header->cluster_id : 0;
+        read->raft_term = (header != NULL) ? header->raft_term : 0;
+        read->created = (response->n_kvs != 0)
+                        ? response->kvs[0]->create_revision : 0;
+    }
+
+    read->done(read, status, text);
+}
 
 
 ngx_int_t
@@ -36,27 +54,4 @@ void
 ngx_etcd_quorum_read_cancel(ngx_etcd_quorum_read_t *read)
 {
     ngx_etcd_stream_range_cancel(&read->range);
-}
-
-
-static void
-ngx_etcd_quorum_read_done(ngx_etcd_stream_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response)
-{
-    Etcd__ResponseHeader    *header;
-    ngx_etcd_quorum_read_t  *read;
-
-    read = range->data;
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        header = response->header;
-
-        read->cluster_id = (header != NULL) ? header->cluster_id : 0;
-        read->raft_term = (header != NULL) ? header->raft_term : 0;
-        read->created = (response->n_kvs != 0)
-                        ? response->kvs[0]->create_revision : 0;
-    }
-
-    read->done(read, status, text);
 }

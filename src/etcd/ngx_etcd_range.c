@@ -9,9 +9,20 @@
 #include <ngx_etcd_range.h>
 
 
-static void ngx_etcd_range_done(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool);
+static void
+ngx_etcd_range_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    ngx_etcd_range_t  *range = unary->data;
+
+    if (status == NGX_ETCD_GRPC_OK && !range->request.serializable) {
+        ngx_etcd_history_check(unary->cluster,
+                               ((Etcd__RangeResponse *) response)->header,
+                               &unary->mark);
+    }
+
+    range->done(range, status, text, (Etcd__RangeResponse *) response, pool);
+}
 
 
 void
@@ -38,22 +49,6 @@ void
 ngx_etcd_range_cancel(ngx_etcd_range_t *range)
 {
     ngx_etcd_unary_cancel(&range->unary);
-}
-
-
-static void
-ngx_etcd_range_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
-{
-    ngx_etcd_range_t  *range = unary->data;
-
-    if (status == NGX_ETCD_GRPC_OK && !range->request.serializable) {
-        ngx_etcd_history_check(unary->cluster,
-                               ((Etcd__RangeResponse *) response)->header,
-                               &unary->mark);
-    }
-
-    range->done(range, status, text, (Etcd__RangeResponse *) response, pool);
 }
 
 

@@ -24,18 +24,6 @@ typedef struct {
 } ngx_etcd_server_fault_t;
 
 
-static void ngx_etcd_server_version_ready(void *data);
-static void ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
-    ngx_etcd_http2_t *h2);
-static ngx_int_t ngx_etcd_server_version_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static char *ngx_etcd_server_version_judge(
-    const ngx_etcd_server_fault_t *fault, uint64_t version, char *both,
-    char *one, uint64_t *mended);
-
-
 /* renewals of leases, and then linearizable reads */
 
 static const ngx_etcd_server_fault_t  ngx_etcd_server_version_faults[] = {
@@ -71,105 +59,6 @@ static const ngx_etcd_server_fault_t  ngx_etcd_server_advisories[] = {
 
     { 0, 0, 0 }
 };
-
-
-ngx_int_t
-ngx_etcd_server_version_ask(ngx_etcd_cluster_t *cluster,
-    ngx_etcd_server_version_pt known, void *data)
-{
-    ngx_etcd_server_version_t  *asker;
-
-    asker = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_server_version_t));
-    if (asker == NULL) {
-        return NGX_ERROR;
-    }
-
-    asker->cluster = cluster;
-    asker->known = known;
-    asker->data = data;
-
-    etcd__status_request__init(&asker->request);
-
-    asker->waiter.handler = ngx_etcd_server_version_ready;
-    asker->waiter.data = asker;
-
-    cluster->server_version = asker;
-
-    ngx_etcd_channel_wait(cluster->streams, &asker->waiter);
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_server_version_destroy(ngx_etcd_server_version_t *asker)
-{
-    ngx_etcd_waiter_forget(&asker->waiter);
-
-    ngx_etcd_grpc_cancel(&asker->call);
-}
-
-
-/* the channel is ready, or the token */
-
-static void
-ngx_etcd_server_version_ready(void *data)
-{
-    ngx_etcd_server_version_t *asker = data;
-
-    ngx_etcd_http2_t    *h2;
-    ngx_etcd_channel_t  *streams;
-
-    streams = asker->cluster->streams;
-
-    /* a channel that is idle is not to connect because of this */
-
-    h2 = (streams->state == NGX_ETCD_CHANNEL_READY)
-         ? ngx_etcd_channel_get(streams) : NULL;
-
-    if (h2 != NULL && asker->call.stream == NULL) {
-
-        if (!ngx_etcd_auth_ready(asker->cluster->auth)) {
-            ngx_etcd_auth_wait(asker->cluster->auth, &asker->waiter);
-            return;
-        }
-
-        ngx_etcd_server_version_call(asker, h2);
-    }
-
-    ngx_etcd_channel_wait(streams, &asker->waiter);
-}
-
-
-static void
-ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
-    ngx_etcd_http2_t *h2)
-{
-    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
-    ngx_etcd_cluster_t    *cluster;
-    ngx_etcd_grpc_call_t  *call;
-
-    cluster = asker->cluster;
-
-    call = &asker->call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = "/etcdserverpb.Maintenance/Status";
-    call->response = &etcd__status_response__descriptor;
-    call->timeout = cluster->conf->request_timeout;
-    call->metadata = md;
-    call->nmetadata = ngx_etcd_auth_metadata(cluster->auth, md, &asker->token);
-    call->message = ngx_etcd_server_version_message;
-    call->done = ngx_etcd_server_version_ended;
-    call->data = asker;
-
-    asker->version = 0;
-    asker->place = cluster->streams->subchannel->place;
-
-    /* without memory this connection is not asked */
-
-    (void) ngx_etcd_grpc_request(h2, call, &asker->request.base);
-}
 
 
 static ngx_int_t
@@ -237,6 +126,105 @@ ngx_etcd_server_version_ended(ngx_etcd_grpc_call_t *call,
 }
 
 
+static void
+ngx_etcd_server_version_call(ngx_etcd_server_version_t *asker,
+    ngx_etcd_http2_t *h2)
+{
+    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_cluster_t    *cluster;
+    ngx_etcd_grpc_call_t  *call;
+
+    cluster = asker->cluster;
+
+    call = &asker->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Maintenance/Status";
+    call->response = &etcd__status_response__descriptor;
+    call->timeout = cluster->conf->request_timeout;
+    call->metadata = md;
+    call->nmetadata = ngx_etcd_auth_metadata(cluster->auth, md, &asker->token);
+    call->message = ngx_etcd_server_version_message;
+    call->done = ngx_etcd_server_version_ended;
+    call->data = asker;
+
+    asker->version = 0;
+    asker->place = cluster->streams->subchannel->place;
+
+    /* without memory this connection is not asked */
+
+    (void) ngx_etcd_grpc_request(h2, call, &asker->request.base);
+}
+
+
+/* the channel is ready, or the token */
+
+static void
+ngx_etcd_server_version_ready(void *data)
+{
+    ngx_etcd_server_version_t *asker = data;
+
+    ngx_etcd_http2_t    *h2;
+    ngx_etcd_channel_t  *streams;
+
+    streams = asker->cluster->streams;
+
+    /* a channel that is idle is not to connect because of this */
+
+    h2 = (streams->state == NGX_ETCD_CHANNEL_READY)
+         ? ngx_etcd_channel_get(streams) : NULL;
+
+    if (h2 != NULL && asker->call.stream == NULL) {
+
+        if (!ngx_etcd_auth_ready(asker->cluster->auth)) {
+            ngx_etcd_auth_wait(asker->cluster->auth, &asker->waiter);
+            return;
+        }
+
+        ngx_etcd_server_version_call(asker, h2);
+    }
+
+    ngx_etcd_channel_wait(streams, &asker->waiter);
+}
+
+
+ngx_int_t
+ngx_etcd_server_version_ask(ngx_etcd_cluster_t *cluster,
+    ngx_etcd_server_version_pt known, void *data)
+{
+    ngx_etcd_server_version_t  *asker;
+
+    asker = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_server_version_t));
+    if (asker == NULL) {
+        return NGX_ERROR;
+    }
+
+    asker->cluster = cluster;
+    asker->known = known;
+    asker->data = data;
+
+    etcd__status_request__init(&asker->request);
+
+    asker->waiter.handler = ngx_etcd_server_version_ready;
+    asker->waiter.data = asker;
+
+    cluster->server_version = asker;
+
+    ngx_etcd_channel_wait(cluster->streams, &asker->waiter);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_server_version_destroy(ngx_etcd_server_version_t *asker)
+{
+    ngx_etcd_waiter_forget(&asker->waiter);
+
+    ngx_etcd_grpc_cancel(&asker->call);
+}
+
+
 uint64_t
 ngx_etcd_server_version_parse(u_char *p, size_t len)
 {
@@ -283,6 +271,31 @@ ngx_etcd_server_version_text(u_char *p, uint64_t version)
 }
 
 
+/* Returns one of the texts, or NULL: both faults are mended. */
+
+static char *
+ngx_etcd_server_version_judge(const ngx_etcd_server_fault_t *fault,
+    uint64_t version, char *both, char *one, uint64_t *mended)
+{
+    for ( /* void */ ; fault->series; fault++) {
+
+        if (version >= fault->series) {
+            continue;
+        }
+
+        *mended = fault->last;
+
+        if (version < fault->first) {
+            return both;
+        }
+
+        return (version < fault->last) ? one : NULL;
+    }
+
+    return NULL;
+}
+
+
 char *
 ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended)
 {
@@ -306,29 +319,4 @@ ngx_etcd_server_version_advisory(uint64_t version, uint64_t *mended)
                           "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch "
                           "all later ones) is not mended",
                           mended);
-}
-
-
-/* Returns one of the texts, or NULL: both faults are mended. */
-
-static char *
-ngx_etcd_server_version_judge(const ngx_etcd_server_fault_t *fault,
-    uint64_t version, char *both, char *one, uint64_t *mended)
-{
-    for ( /* void */ ; fault->series; fault++) {
-
-        if (version >= fault->series) {
-            continue;
-        }
-
-        *mended = fault->last;
-
-        if (version < fault->first) {
-            return both;
-        }
-
-        return (version < fault->last) ? one : NULL;
-    }
-
-    return NULL;
 }

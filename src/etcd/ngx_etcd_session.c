@@ -14,63 +14,462 @@
 #include <openssl/rand.h>
 
 
-static void ngx_etcd_session_init(ngx_etcd_session_t *session);
-static void ngx_etcd_session_again(ngx_etcd_session_t *session);
-static void ngx_etcd_session_late(ngx_etcd_session_t *session);
-static ngx_msec_t ngx_etcd_session_pause(ngx_etcd_session_t *session,
-    ngx_uint_t n, ngx_msec_t most);
-static void ngx_etcd_session_timer(ngx_event_t *ev);
-static void ngx_etcd_session_grant(ngx_etcd_session_t *session);
-static void ngx_etcd_session_granted(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
-    ngx_pool_t *pool);
-static void ngx_etcd_session_refused(ngx_etcd_session_t *session,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now);
-static void ngx_etcd_session_revoke(ngx_etcd_session_t *session,
-    ngx_etcd_session_state_e state);
-static void ngx_etcd_session_revoked(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
-    ngx_pool_t *pool);
-static void ngx_etcd_session_finish(ngx_etcd_session_t *session);
-static void ngx_etcd_session_denied(ngx_etcd_lease_t *lease,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_session_renewed(ngx_etcd_lease_t *lease);
-static void ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason);
-static void ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason);
-static void ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
-    int64_t *created);
-static void ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created);
-static void ngx_etcd_session_history(void *data);
-static int64_t ngx_etcd_session_id(void);
-
-
-void
-ngx_etcd_session_start(ngx_etcd_session_t *session)
+static void
+ngx_etcd_session_denied(ngx_etcd_lease_t *lease, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
-    ngx_etcd_session_init(session);
+    ngx_uint_t           level;
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    session = lease->data;
+    cluster = session->leases->cluster;
+    level = session->denied ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: lease %xL was not renewed: %s: %V, "
+                  "trying again", &cluster->conf->name, &session->name,
+                  lease->id, ngx_etcd_grpc_status_name(status), text);
+
+    session->denied = 1;
+}
+
+
+static void
+ngx_etcd_session_renewed(ngx_etcd_lease_t *lease)
+{
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    session = lease->data;
+
+    if (session->denied) {
+        session->denied = 0;
+        cluster = session->leases->cluster;
+
+        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                      "etcd cluster \"%V\": %V: lease %xL is renewed again",
+                      &cluster->conf->name, &session->name, lease->id);
+    }
+
+    session->renewed(session);
+}
+
+
+static ngx_msec_t
+ngx_etcd_session_pause(ngx_etcd_session_t *session, ngx_uint_t n,
+    ngx_msec_t most)
+{
+    ngx_msec_t  pause;
+
+    pause = ngx_etcd_latency(&session->leases->cluster->latency)
+            * NGX_ETCD_SESSION_WRITES;
+    pause = ngx_max(pause, NGX_ETCD_SESSION_PAUSE) << ngx_min(n, 16);
+    pause = ngx_min(pause, most);
+
+    return 1 + (ngx_msec_t) ngx_random() % pause;
+}
+
+
+/*
+ * Etcd is too slow for the lease, as it may be for those of others.  Each new
+ * lease makes it write, and makes all of them wait longer: there is a pause
+ * that is long beside a write, whoever waits for a lease (exponential backoff
+ * with full jitter).
+ */
+
+static void
+ngx_etcd_session_late(ngx_etcd_session_t *session)
+{
+    uint64_t  rest;
+
+    rest = ngx_etcd_clock()
+           + ngx_etcd_session_pause(session, session->late++,
+                                    NGX_ETCD_SESSION_MAX_PAUSE);
+
+    session->rest = ngx_max(session->rest, rest);
+}
+
+
+static void
+ngx_etcd_session_again(ngx_etcd_session_t *session)
+{
+    ngx_msec_t           delay, half;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = session->leases->cluster;
+    session->state = NGX_ETCD_SESSION_WAITING;
+
+    if (session->full) {
+        delay = ngx_etcd_backoff_around(NGX_ETCD_SESSION_FULL);
+
+    } else if (session->unanswered) {
+        half = (ngx_msec_t) session->ttl * 1000 / 2;
+        delay = ngx_etcd_session_pause(session, session->unanswered - 1,
+                                       ngx_min(half,
+                                               NGX_ETCD_SESSION_MAX_PAUSE));
+
+    } else {
+        delay = session->failures ? ngx_etcd_backoff(cluster, session->failures)
+                                  : 1;
+    }
+
+    session->failures++;
+
+    ngx_add_timer(&session->timer, delay);
+}
+
+
+static void
+ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason)
+{
+    uint64_t  now, held;
+
+    now = ngx_etcd_clock();
+    held = now - session->since;
+
+    if (held > NGX_ETCD_SESSION_PROVED) {
+        session->failures = 0;
+    }
+
+    if (held > (uint64_t) session->lease.ttl * NGX_ETCD_SESSION_TTLS) {
+        session->late = 0;
+    }
+
+    if (session->lease.deadline <= now) {
+        ngx_etcd_session_late(session);
+    }
+
+    session->former = session->lease.id;
+
+    ngx_etcd_session_again(session);
+
+    session->lost(session, reason);
+}
+
+
+static void
+ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason)
+{
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    session = lease->data;
+    cluster = session->leases->cluster;
+
+    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: lease %xL is lost: %s",
+                  &cluster->conf->name, &session->name, lease->id, reason);
+
+    ngx_etcd_session_leave(session, reason);
+}
+
+
+static void
+ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_session_t  *session = lease->data;
+
+    session->witness(session, key, created);
+}
+
+
+static void
+ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created)
+{
+    ngx_etcd_session_t  *session = lease->data;
+
+    session->missing(session, created);
+}
+
+
+static void
+ngx_etcd_session_history(void *data)
+{
+    ngx_etcd_session_t *session = data;
+
+    session->rest = ngx_etcd_clock() + (uint64_t) session->ttl * 1000;
+
+    switch (session->state) {
+
+    case NGX_ETCD_SESSION_HELD:
+        ngx_etcd_session_replace(session, "etcd has another history");
+        break;
+
+    case NGX_ETCD_SESSION_GRANTING:
+        ngx_etcd_unary_cancel(&session->unary);
+
+        session->former = session->lease.id;
+        ngx_etcd_session_again(session);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+static void
+ngx_etcd_session_finish(ngx_etcd_session_t *session)
+{
+    if (session->ended != NULL) {
+        session->ended(session->ended_data);
+    }
+}
+
+
+/* a random positive number: two clients do not choose the same one */
+
+static int64_t
+ngx_etcd_session_id(void)
+{
+    uint64_t  id;
+
+    if (RAND_bytes((u_char *) &id, sizeof(uint64_t)) != 1) {
+        id = (uint64_t) ngx_random() << 32 ^ (uint64_t) ngx_random()
+             ^ (uint64_t) ngx_pid << 40;
+    }
+
+    id >>= 1;
+
+    return (id != 0) ? (int64_t) id : 1;
+}
+
+
+/* if the outcome is unknown, the lease is revoked before the next request */
+
+static void
+ngx_etcd_session_refused(ngx_etcd_session_t *session,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_uint_t           full, level;
+    ngx_etcd_cluster_t  *cluster;
+
+    full = session->unary.full;
+    cluster = session->leases->cluster;
+
+    /* a full etcd is reported after another reason, too */
+
+    level = (session->reported && session->reported_full >= full)
+            ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, cluster->log, 0,
+                  "etcd cluster \"%V\": %V: no lease: %s: %V, trying again",
+                  &cluster->conf->name, &session->name,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    session->reported = 1;
+    session->reported_full |= full;
+    session->full = full;
+
+    if (session->unary.unknown) {
+        session->former = session->lease.id;
+    }
+
+    ngx_etcd_session_again(session);
+
+    if (full && session->refused != NULL) {
+        session->refused(session);
+    }
+}
+
+
+static void
+ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now)
+{
+    session->state = NGX_ETCD_SESSION_HELD;
+    session->since = ngx_etcd_clock();
+    session->denied = 0;
+
+    ngx_etcd_lease_keep(session->leases, &session->lease, now);
+}
+
+
+static void
+ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    int64_t              ttl;
+    uint64_t             sent;
+    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_session_t  *session;
+
+    session = unary->data;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ttl = ((Etcd__LeaseGrantResponse *) response)->ttl;
+        sent = unary->last;
+        ngx_destroy_pool(pool);
+
+    } else if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION
+               && unary->unknown && !unary->full)
+    {
+
+        /* the lease already exists: etcd has processed an earlier attempt */
+
+        ttl = session->ttl;
+        sent = unary->first;
+
+    } else {
+        ngx_etcd_session_refused(session, status, text);
+        return;
+    }
+
+    session->full = 0;
+
+    if (ttl <= 0) {
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    session->lease.ttl = (ngx_msec_t) ngx_min(ttl, session->ttl) * 1000;
+    session->lease.deadline = ngx_etcd_lease_deadline(sent,
+                                                      session->lease.ttl);
+
+    if (session->lease.deadline <= ngx_etcd_clock()) {
+        session->former = session->lease.id;
+        ngx_etcd_session_late(session);
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    if (session->reported) {
+        session->reported = 0;
+        session->reported_full = 0;
+        cluster = session->leases->cluster;
+
+        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                      "etcd cluster \"%V\": %V: lease %xL is granted",
+                      &cluster->conf->name, &session->name, session->lease.id);
+    }
+
+    /* a third of the TTL may have passed: renew at once */
+
+    ngx_etcd_session_hold(session, sent != unary->last);
+
+    session->held(session);
+}
+
+
+static void
+ngx_etcd_session_grant(ngx_etcd_session_t *session)
+{
+    uint64_t                  now;
+    ngx_etcd_unary_t         *unary;
+    Etcd__LeaseGrantRequest  *request;
+
+    now = ngx_etcd_clock();
+
+    if (now < session->rest) {
+        session->state = NGX_ETCD_SESSION_WAITING;
+        ngx_add_timer(&session->timer, (ngx_msec_t) (session->rest - now));
+        return;
+    }
+
+    session->state = NGX_ETCD_SESSION_GRANTING;
+    session->lease.id = ngx_etcd_session_id();
+
+    request = &session->grant;
+    etcd__lease_grant_request__init(request);
+
+    request->id = session->lease.id;
+    request->ttl = session->ttl;
+
+    unary = &session->unary;
+
+    unary->method = "/etcdserverpb.Lease/LeaseGrant";
+    unary->name = "lease grant";
+    unary->request = &request->base;
+    unary->response = &etcd__lease_grant_response__descriptor;
+    unary->roomy = 1;
+    unary->patient = 0;
+    unary->done = ngx_etcd_session_granted;
+
+    ngx_etcd_unary_start(unary);
+}
+
+
+static void
+ngx_etcd_session_revoked(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    ngx_etcd_session_t  *session;
+
+    session = unary->data;
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+
+    if (session->state == NGX_ETCD_SESSION_ENDING) {
+        session->former = 0;
+        session->state = NGX_ETCD_SESSION_CLOSED;
+        ngx_etcd_session_finish(session);
+        return;
+    }
+
+    if (ngx_etcd_backoff_retriable(status)) {
+
+        /* keys of the lease may still exist, and block those of the next one */
+
+        session->unanswered = unary->unknown ? session->unanswered + 1 : 0;
+
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    session->unanswered = 0;
+
+    /* the lease was revoked, did not exist, or this user may not revoke it */
+
+    session->former = 0;
 
     ngx_etcd_session_grant(session);
 }
 
 
-void
-ngx_etcd_session_adopt(ngx_etcd_session_t *session,
-    ngx_etcd_lease_state_t *hold)
+static void
+ngx_etcd_session_revoke(ngx_etcd_session_t *session,
+    ngx_etcd_session_state_e state)
 {
-    ngx_etcd_session_init(session);
+    ngx_etcd_unary_t          *unary;
+    Etcd__LeaseRevokeRequest  *request;
 
-    if (hold->deadline <= ngx_etcd_clock()) {
-        session->former = hold->lease;
-        ngx_etcd_session_again(session);
+    session->state = state;
+
+    request = &session->revoke;
+    etcd__lease_revoke_request__init(request);
+
+    request->id = session->former;
+
+    unary = &session->unary;
+
+    unary->cluster = session->leases->cluster;
+    unary->method = "/etcdserverpb.Lease/LeaseRevoke";
+    unary->name = "lease revoke";
+    unary->request = &request->base;
+    unary->response = &etcd__lease_revoke_response__descriptor;
+    unary->patient = (state == NGX_ETCD_SESSION_REVOKING);
+    unary->done = ngx_etcd_session_revoked;
+
+    ngx_etcd_unary_start(unary);
+}
+
+
+static void
+ngx_etcd_session_timer(ngx_event_t *ev)
+{
+    ngx_etcd_session_t  *session;
+
+    session = ev->data;
+
+    if (session->former != 0) {
+        ngx_etcd_session_revoke(session, NGX_ETCD_SESSION_REVOKING);
         return;
     }
 
-    session->lease.id = hold->lease;
-    session->lease.ttl = hold->ttl;
-    session->lease.deadline = hold->deadline;
-
-    ngx_etcd_session_hold(session, 1);
+    ngx_etcd_session_grant(session);
 }
 
 
@@ -108,6 +507,35 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
 
     session->unary.idempotent = 1;
     session->unary.writes = 1;
+}
+
+
+void
+ngx_etcd_session_start(ngx_etcd_session_t *session)
+{
+    ngx_etcd_session_init(session);
+
+    ngx_etcd_session_grant(session);
+}
+
+
+void
+ngx_etcd_session_adopt(ngx_etcd_session_t *session,
+    ngx_etcd_lease_state_t *hold)
+{
+    ngx_etcd_session_init(session);
+
+    if (hold->deadline <= ngx_etcd_clock()) {
+        session->former = hold->lease;
+        ngx_etcd_session_again(session);
+        return;
+    }
+
+    session->lease.id = hold->lease;
+    session->lease.ttl = hold->ttl;
+    session->lease.deadline = hold->deadline;
+
+    ngx_etcd_session_hold(session, 1);
 }
 
 
@@ -189,463 +617,4 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
     ngx_etcd_event_stop(&session->timer);
 
     session->state = NGX_ETCD_SESSION_CLOSED;
-}
-
-
-static void
-ngx_etcd_session_again(ngx_etcd_session_t *session)
-{
-    ngx_msec_t           delay, half;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = session->leases->cluster;
-    session->state = NGX_ETCD_SESSION_WAITING;
-
-    if (session->full) {
-        delay = ngx_etcd_backoff_around(NGX_ETCD_SESSION_FULL);
-
-    } else if (session->unanswered) {
-        half = (ngx_msec_t) session->ttl * 1000 / 2;
-        delay = ngx_etcd_session_pause(session, session->unanswered - 1,
-                                       ngx_min(half,
-                                               NGX_ETCD_SESSION_MAX_PAUSE));
-
-    } else {
-        delay = session->failures ? ngx_etcd_backoff(cluster, session->failures)
-                                  : 1;
-    }
-
-    session->failures++;
-
-    ngx_add_timer(&session->timer, delay);
-}
-
-
-/*
- * Etcd is too slow for the lease, as it may be for those of others.  Each new
- * lease makes it write, and makes all of them wait longer: there is a pause
- * that is long beside a write, whoever waits for a lease (exponential backoff
- * with full jitter).
- */
-
-static void
-ngx_etcd_session_late(ngx_etcd_session_t *session)
-{
-    uint64_t  rest;
-
-    rest = ngx_etcd_clock()
-           + ngx_etcd_session_pause(session, session->late++,
-                                    NGX_ETCD_SESSION_MAX_PAUSE);
-
-    session->rest = ngx_max(session->rest, rest);
-}
-
-
-static ngx_msec_t
-ngx_etcd_session_pause(ngx_etcd_session_t *session, ngx_uint_t n,
-    ngx_msec_t most)
-{
-    ngx_msec_t  pause;
-
-    pause = ngx_etcd_latency(&session->leases->cluster->latency)
-            * NGX_ETCD_SESSION_WRITES;
-    pause = ngx_max(pause, NGX_ETCD_SESSION_PAUSE) << ngx_min(n, 16);
-    pause = ngx_min(pause, most);
-
-    return 1 + (ngx_msec_t) ngx_random() % pause;
-}
-
-
-static void
-ngx_etcd_session_timer(ngx_event_t *ev)
-{
-    ngx_etcd_session_t  *session;
-
-    session = ev->data;
-
-    if (session->former != 0) {
-        ngx_etcd_session_revoke(session, NGX_ETCD_SESSION_REVOKING);
-        return;
-    }
-
-    ngx_etcd_session_grant(session);
-}
-
-
-static void
-ngx_etcd_session_grant(ngx_etcd_session_t *session)
-{
-    uint64_t                  now;
-    ngx_etcd_unary_t         *unary;
-    Etcd__LeaseGrantRequest  *request;
-
-    now = ngx_etcd_clock();
-
-    if (now < session->rest) {
-        session->state = NGX_ETCD_SESSION_WAITING;
-        ngx_add_timer(&session->timer, (ngx_msec_t) (session->rest - now));
-        return;
-    }
-
-    session->state = NGX_ETCD_SESSION_GRANTING;
-    session->lease.id = ngx_etcd_session_id();
-
-    request = &session->grant;
-    etcd__lease_grant_request__init(request);
-
-    request->id = session->lease.id;
-    request->ttl = session->ttl;
-
-    unary = &session->unary;
-
-    unary->method = "/etcdserverpb.Lease/LeaseGrant";
-    unary->name = "lease grant";
-    unary->request = &request->base;
-    unary->response = &etcd__lease_grant_response__descriptor;
-    unary->roomy = 1;
-    unary->patient = 0;
-    unary->done = ngx_etcd_session_granted;
-
-    ngx_etcd_unary_start(unary);
-}
-
-
-static void
-ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
-{
-    int64_t              ttl;
-    uint64_t             sent;
-    ngx_etcd_cluster_t  *cluster;
-    ngx_etcd_session_t  *session;
-
-    session = unary->data;
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        ttl = ((Etcd__LeaseGrantResponse *) response)->ttl;
-        sent = unary->last;
-        ngx_destroy_pool(pool);
-
-    } else if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION
-               && unary->unknown && !unary->full)
-    {
-
-        /* the lease already exists: etcd has processed an earlier attempt */
-
-        ttl = session->ttl;
-        sent = unary->first;
-
-    } else {
-        ngx_etcd_session_refused(session, status, text);
-        return;
-    }
-
-    session->full = 0;
-
-    if (ttl <= 0) {
-        ngx_etcd_session_again(session);
-        return;
-    }
-
-    session->lease.ttl = (ngx_msec_t) ngx_min(ttl, session->ttl) * 1000;
-    session->lease.deadline = ngx_etcd_lease_deadline(sent,
-                                                      session->lease.ttl);
-
-    if (session->lease.deadline <= ngx_etcd_clock()) {
-        session->former = session->lease.id;
-        ngx_etcd_session_late(session);
-        ngx_etcd_session_again(session);
-        return;
-    }
-
-    if (session->reported) {
-        session->reported = 0;
-        session->reported_full = 0;
-        cluster = session->leases->cluster;
-
-        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
-                      "etcd cluster \"%V\": %V: lease %xL is granted",
-                      &cluster->conf->name, &session->name, session->lease.id);
-    }
-
-    /* a third of the TTL may have passed: renew at once */
-
-    ngx_etcd_session_hold(session, sent != unary->last);
-
-    session->held(session);
-}
-
-
-/* if the outcome is unknown, the lease is revoked before the next request */
-
-static void
-ngx_etcd_session_refused(ngx_etcd_session_t *session,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_uint_t           full, level;
-    ngx_etcd_cluster_t  *cluster;
-
-    full = session->unary.full;
-    cluster = session->leases->cluster;
-
-    /* a full etcd is reported after another reason, too */
-
-    level = (session->reported && session->reported_full >= full)
-            ? NGX_LOG_INFO : NGX_LOG_ERR;
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": %V: no lease: %s: %V, trying again",
-                  &cluster->conf->name, &session->name,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    session->reported = 1;
-    session->reported_full |= full;
-    session->full = full;
-
-    if (session->unary.unknown) {
-        session->former = session->lease.id;
-    }
-
-    ngx_etcd_session_again(session);
-
-    if (full && session->refused != NULL) {
-        session->refused(session);
-    }
-}
-
-
-static void
-ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now)
-{
-    session->state = NGX_ETCD_SESSION_HELD;
-    session->since = ngx_etcd_clock();
-    session->denied = 0;
-
-    ngx_etcd_lease_keep(session->leases, &session->lease, now);
-}
-
-
-static void
-ngx_etcd_session_revoke(ngx_etcd_session_t *session,
-    ngx_etcd_session_state_e state)
-{
-    ngx_etcd_unary_t          *unary;
-    Etcd__LeaseRevokeRequest  *request;
-
-    session->state = state;
-
-    request = &session->revoke;
-    etcd__lease_revoke_request__init(request);
-
-    request->id = session->former;
-
-    unary = &session->unary;
-
-    unary->cluster = session->leases->cluster;
-    unary->method = "/etcdserverpb.Lease/LeaseRevoke";
-    unary->name = "lease revoke";
-    unary->request = &request->base;
-    unary->response = &etcd__lease_revoke_response__descriptor;
-    unary->patient = (state == NGX_ETCD_SESSION_REVOKING);
-    unary->done = ngx_etcd_session_revoked;
-
-    ngx_etcd_unary_start(unary);
-}
-
-
-static void
-ngx_etcd_session_revoked(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
-{
-    ngx_etcd_session_t  *session;
-
-    session = unary->data;
-
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
-    }
-
-    if (session->state == NGX_ETCD_SESSION_ENDING) {
-        session->former = 0;
-        session->state = NGX_ETCD_SESSION_CLOSED;
-        ngx_etcd_session_finish(session);
-        return;
-    }
-
-    if (ngx_etcd_backoff_retriable(status)) {
-
-        /* keys of the lease may still exist, and block those of the next one */
-
-        session->unanswered = unary->unknown ? session->unanswered + 1 : 0;
-
-        ngx_etcd_session_again(session);
-        return;
-    }
-
-    session->unanswered = 0;
-
-    /* the lease was revoked, did not exist, or this user may not revoke it */
-
-    session->former = 0;
-
-    ngx_etcd_session_grant(session);
-}
-
-
-static void
-ngx_etcd_session_finish(ngx_etcd_session_t *session)
-{
-    if (session->ended != NULL) {
-        session->ended(session->ended_data);
-    }
-}
-
-
-static void
-ngx_etcd_session_denied(ngx_etcd_lease_t *lease, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_uint_t           level;
-    ngx_etcd_cluster_t  *cluster;
-    ngx_etcd_session_t  *session;
-
-    session = lease->data;
-    cluster = session->leases->cluster;
-    level = session->denied ? NGX_LOG_INFO : NGX_LOG_ERR;
-
-    ngx_log_error(level, cluster->log, 0,
-                  "etcd cluster \"%V\": %V: lease %xL was not renewed: %s: %V, "
-                  "trying again", &cluster->conf->name, &session->name,
-                  lease->id, ngx_etcd_grpc_status_name(status), text);
-
-    session->denied = 1;
-}
-
-
-static void
-ngx_etcd_session_renewed(ngx_etcd_lease_t *lease)
-{
-    ngx_etcd_cluster_t  *cluster;
-    ngx_etcd_session_t  *session;
-
-    session = lease->data;
-
-    if (session->denied) {
-        session->denied = 0;
-        cluster = session->leases->cluster;
-
-        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
-                      "etcd cluster \"%V\": %V: lease %xL is renewed again",
-                      &cluster->conf->name, &session->name, lease->id);
-    }
-
-    session->renewed(session);
-}
-
-
-static void
-ngx_etcd_session_lost(ngx_etcd_lease_t *lease, char *reason)
-{
-    ngx_etcd_cluster_t  *cluster;
-    ngx_etcd_session_t  *session;
-
-    session = lease->data;
-    cluster = session->leases->cluster;
-
-    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
-                  "etcd cluster \"%V\": %V: lease %xL is lost: %s",
-                  &cluster->conf->name, &session->name, lease->id, reason);
-
-    ngx_etcd_session_leave(session, reason);
-}
-
-
-static void
-ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason)
-{
-    uint64_t  now, held;
-
-    now = ngx_etcd_clock();
-    held = now - session->since;
-
-    if (held > NGX_ETCD_SESSION_PROVED) {
-        session->failures = 0;
-    }
-
-    if (held > (uint64_t) session->lease.ttl * NGX_ETCD_SESSION_TTLS) {
-        session->late = 0;
-    }
-
-    if (session->lease.deadline <= now) {
-        ngx_etcd_session_late(session);
-    }
-
-    session->former = session->lease.id;
-
-    ngx_etcd_session_again(session);
-
-    session->lost(session, reason);
-}
-
-
-static void
-ngx_etcd_session_witness(ngx_etcd_lease_t *lease, ngx_str_t *key,
-    int64_t *created)
-{
-    ngx_etcd_session_t  *session = lease->data;
-
-    session->witness(session, key, created);
-}
-
-
-static void
-ngx_etcd_session_missing(ngx_etcd_lease_t *lease, int64_t created)
-{
-    ngx_etcd_session_t  *session = lease->data;
-
-    session->missing(session, created);
-}
-
-
-static void
-ngx_etcd_session_history(void *data)
-{
-    ngx_etcd_session_t *session = data;
-
-    session->rest = ngx_etcd_clock() + (uint64_t) session->ttl * 1000;
-
-    switch (session->state) {
-
-    case NGX_ETCD_SESSION_HELD:
-        ngx_etcd_session_replace(session, "etcd has another history");
-        break;
-
-    case NGX_ETCD_SESSION_GRANTING:
-        ngx_etcd_unary_cancel(&session->unary);
-
-        session->former = session->lease.id;
-        ngx_etcd_session_again(session);
-        break;
-
-    default:
-        break;
-    }
-}
-
-
-/* a random positive number: two clients do not choose the same one */
-
-static int64_t
-ngx_etcd_session_id(void)
-{
-    uint64_t  id;
-
-    if (RAND_bytes((u_char *) &id, sizeof(uint64_t)) != 1) {
-        id = (uint64_t) ngx_random() << 32 ^ (uint64_t) ngx_random()
-             ^ (uint64_t) ngx_pid << 40;
-    }
-
-    id >>= 1;
-
-    return (id != 0) ? (int64_t) id : 1;
 }

@@ -10,13 +10,83 @@
 #include <ngx_etcd_auth.h>
 
 
-static ngx_int_t ngx_etcd_stream_range_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_stream_range_done(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static ngx_etcd_grpc_status_e ngx_etcd_stream_range_status(
-    ngx_etcd_stream_range_t *range, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, Etcd__RangeResponse *response);
+static ngx_int_t
+ngx_etcd_stream_range_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_stream_range_t  *range;
+
+    range = call->data;
+
+    if (range->pool != NULL) {
+        return NGX_ERROR;
+    }
+
+    range->response = (Etcd__RangeResponse *) message;
+    range->pool = pool;
+
+    return NGX_DONE;
+}
+
+
+static ngx_etcd_grpc_status_e
+ngx_etcd_stream_range_status(ngx_etcd_stream_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = range->cluster->auth;
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        range->refused = ngx_etcd_auth_refused(auth, range->cluster->streams,
+                                               range->token, status, text);
+        return status;
+    }
+
+    if (response == NULL) {
+        ngx_str_set(text, "OK without a response");
+        return NGX_ETCD_GRPC_INTERNAL;
+    }
+
+    ngx_etcd_auth_accepted(auth);
+
+    if (!range->serializable) {
+        ngx_etcd_history_check(range->cluster, response->header,
+                               &range->mark);
+    }
+
+    return NGX_ETCD_GRPC_OK;
+}
+
+
+static void
+ngx_etcd_stream_range_done(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_str_t                 reason;
+    ngx_pool_t               *pool;
+    Etcd__RangeResponse      *response;
+    ngx_etcd_stream_range_t  *range;
+
+    range = call->data;
+
+    response = (status == NGX_ETCD_GRPC_OK) ? range->response : NULL;
+    pool = range->pool;
+
+    range->running = 0;
+    range->response = NULL;
+    range->pool = NULL;
+
+    reason = *text;
+    status = ngx_etcd_stream_range_status(range, status, &reason, response);
+
+    range->done(range, status, &reason, response);
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+}
 
 
 ngx_int_t
@@ -72,83 +142,4 @@ ngx_etcd_stream_range_cancel(ngx_etcd_stream_range_t *range)
         range->pool = NULL;
         range->response = NULL;
     }
-}
-
-
-static ngx_int_t
-ngx_etcd_stream_range_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool)
-{
-    ngx_etcd_stream_range_t  *range;
-
-    range = call->data;
-
-    if (range->pool != NULL) {
-        return NGX_ERROR;
-    }
-
-    range->response = (Etcd__RangeResponse *) message;
-    range->pool = pool;
-
-    return NGX_DONE;
-}
-
-
-static void
-ngx_etcd_stream_range_done(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_str_t                 reason;
-    ngx_pool_t               *pool;
-    Etcd__RangeResponse      *response;
-    ngx_etcd_stream_range_t  *range;
-
-    range = call->data;
-
-    response = (status == NGX_ETCD_GRPC_OK) ? range->response : NULL;
-    pool = range->pool;
-
-    range->running = 0;
-    range->response = NULL;
-    range->pool = NULL;
-
-    reason = *text;
-    status = ngx_etcd_stream_range_status(range, status, &reason, response);
-
-    range->done(range, status, &reason, response);
-
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
-    }
-}
-
-
-static ngx_etcd_grpc_status_e
-ngx_etcd_stream_range_status(ngx_etcd_stream_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response)
-{
-    ngx_etcd_auth_t  *auth;
-
-    auth = range->cluster->auth;
-
-    if (status != NGX_ETCD_GRPC_OK) {
-        range->refused = ngx_etcd_auth_refused(auth, range->cluster->streams,
-                                               range->token, status, text);
-        return status;
-    }
-
-    if (response == NULL) {
-        ngx_str_set(text, "OK without a response");
-        return NGX_ETCD_GRPC_INTERNAL;
-    }
-
-    ngx_etcd_auth_accepted(auth);
-
-    if (!range->serializable) {
-        ngx_etcd_history_check(range->cluster, response->header,
-                               &range->mark);
-    }
-
-    return NGX_ETCD_GRPC_OK;
 }

@@ -17,189 +17,250 @@
 #define NGX_ETCD_SUBCHANNEL_CALLS  3
 
 
-static void ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel);
-static void ngx_etcd_subchannel_resolved(void *data);
-static void ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel);
-static ngx_int_t ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel);
-static ngx_int_t ngx_etcd_subchannel_dial_next(
-    ngx_etcd_subchannel_t *subchannel,
-    ngx_str_t *reason);
-static void ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
-    ngx_etcd_endpoint_t *endpoint);
-static void ngx_etcd_subchannel_next(ngx_event_t *ev);
-static void ngx_etcd_subchannel_ready(void *data);
-static ngx_int_t ngx_etcd_subchannel_identify(
-    ngx_etcd_subchannel_t *subchannel);
-static ngx_int_t ngx_etcd_subchannel_header(void *data, uint64_t id);
-static ngx_int_t ngx_etcd_subchannel_identified(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
 static void ngx_etcd_subchannel_decide(void *data);
-static void ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel);
 static void ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel,
     ngx_str_t *reason);
-static void ngx_etcd_subchannel_check_limit(
-    ngx_etcd_subchannel_t *subchannel);
-static void ngx_etcd_subchannel_draining(void *data);
-static void ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason);
-static void ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel,
-    ngx_str_t *reason);
-static void ngx_etcd_subchannel_pings(ngx_etcd_subchannel_t *subchannel);
 
 
-void
-ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
-    ngx_etcd_place_t *place)
+/* Without this line, nothing would say why the third call does not begin. */
+
+static void
+ngx_etcd_subchannel_check_limit(ngx_etcd_subchannel_t *subchannel)
 {
-    ngx_etcd_endpoint_t  *endpoint;
+    uint32_t  n;
 
-    subchannel->place = place;
-    subchannel->pings = 0;
-    subchannel->tried = 0;
+    n = ngx_etcd_http2_max_calls(subchannel->h2);
 
-    ngx_etcd_event_init(&subchannel->next, ngx_etcd_subchannel_next, subchannel,
-                        subchannel->cluster->log);
-
-    subchannel->undecided.handler = ngx_etcd_subchannel_decide;
-    subchannel->undecided.data = subchannel;
-
-    ngx_etcd_endpoints_connecting(&subchannel->cluster->endpoints, place);
-
-    endpoint = place->endpoint;
-
-    if (endpoint->addr.sockaddr == NULL) {
-        ngx_etcd_subchannel_resolve(subchannel);
-        return;
-    }
-
-    subchannel->addrs = &endpoint->addr;
-    subchannel->naddrs = 1;
-
-    if (ngx_etcd_subchannel_dial(subchannel) != NGX_OK) {
-        ngx_post_event(&subchannel->next, &ngx_posted_events);
-    }
-}
-
-
-void
-ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
-{
-    ngx_uint_t         ready;
-    ngx_etcd_http2_t  *h2;
-
-    if (subchannel->state == NGX_ETCD_SUBCHANNEL_CLOSED) {
-        return;
-    }
-
-    ready = (subchannel->state == NGX_ETCD_SUBCHANNEL_READY);
-    h2 = subchannel->h2;
-
-    /* the calls that end now must find the subchannel closed */
-
-    subchannel->state = NGX_ETCD_SUBCHANNEL_CLOSED;
-    subchannel->h2 = NULL;
-
-    ngx_etcd_lookup_cancel(&subchannel->lookup);
-    ngx_etcd_grpc_cancel(&subchannel->identify);
-    ngx_etcd_waiter_forget(&subchannel->undecided);
-    ngx_etcd_event_stop(&subchannel->next);
-
-    ngx_etcd_endpoints_left(&subchannel->cluster->endpoints, subchannel->place,
-                            ready);
-
-    if (h2 != NULL) {
-        ngx_etcd_http2_close(h2);
+    if (n < NGX_ETCD_SUBCHANNEL_CALLS) {
+        ngx_log_error(NGX_LOG_WARN, subchannel->cluster->log, 0,
+                      "etcd endpoint %V accepts %uD calls at once on a "
+                      "connection, nginx needs %d: increase "
+                      "\"--max-concurrent-streams\" of etcd",
+                      &subchannel->place->endpoint->url, n,
+                      NGX_ETCD_SUBCHANNEL_CALLS);
     }
 }
 
 
 static void
-ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel)
+ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel)
 {
-    ngx_etcd_lookup_t        *lookup;
-    ngx_etcd_endpoint_t      *endpoint;
-    ngx_etcd_cluster_conf_t  *conf;
+    ngx_etcd_cluster_t  *cluster;
 
-    conf = subchannel->cluster->conf;
-    endpoint = subchannel->place->endpoint;
+    cluster = subchannel->cluster;
 
-    subchannel->state = NGX_ETCD_SUBCHANNEL_RESOLVING;
+    subchannel->state = NGX_ETCD_SUBCHANNEL_READY;
+    subchannel->since = ngx_current_msec;
 
-    lookup = &subchannel->lookup;
+    ngx_etcd_subchannel_check_limit(subchannel);
 
-    lookup->resolver = conf->resolver;
-    lookup->timeout = conf->resolver_timeout;
-    lookup->name = endpoint->host;
-    lookup->port = endpoint->port;
-    lookup->done = ngx_etcd_subchannel_resolved;
-    lookup->data = subchannel;
+    if (subchannel->id != 0) {
+        subchannel->place->foreign = 0;
+        ngx_etcd_cluster_id_report(cluster, subchannel->place, 0);
+    }
 
-    ngx_etcd_lookup_start(lookup, subchannel->cluster->log);
+    ngx_etcd_endpoints_connected(&cluster->endpoints, subchannel->place);
+
+    subchannel->ready(subchannel);
+}
+
+
+static ngx_int_t
+ngx_etcd_subchannel_identified(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_subchannel_t  *subchannel;
+
+    subchannel = call->data;
+
+    ngx_post_event(&subchannel->next, &ngx_posted_events);
+
+    return NGX_OK;
+}
+
+
+/* An endpoint that refuses the call is a proxy: its answers show who it is. */
+
+static void
+ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_subchannel_t  *subchannel;
+
+    subchannel = call->data;
+
+    if (subchannel->next.posted) {
+        return;
+    }
+
+    if (!ngx_etcd_backoff_retriable(status)) {
+        ngx_etcd_subchannel_decide(subchannel);
+        return;
+    }
+
+    /* the end of the connection is reported by closed() */
+
+    if (!ngx_etcd_http2_ended(subchannel->h2)) {
+        ngx_etcd_subchannel_leave(subchannel, text);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_subchannel_identify(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_grpc_call_t      *call;
+    Etcd__WatchRequest         request;
+    Etcd__WatchCreateRequest   create;
+
+    call = &subchannel->identify;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+
+    call->method = "/etcdserverpb.Watch/Watch";
+    call->response = &etcd__watch_response__descriptor;
+    call->timeout = subchannel->cluster->conf->connect_timeout;
+    call->message = ngx_etcd_subchannel_identified;
+    call->done = ngx_etcd_subchannel_unidentified;
+    call->data = subchannel;
+    call->brief = 1;
+
+    if (ngx_etcd_grpc_start(subchannel->h2, call) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* etcd takes no key for the key of one zero byte */
+
+    etcd__watch_request__init(&request);
+    etcd__watch_create_request__init(&create);
+
+    request.request_union_case =
+                             ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
+
+    return ngx_etcd_grpc_send(call, &request.base);
 }
 
 
 static void
-ngx_etcd_subchannel_resolved(void *data)
+ngx_etcd_subchannel_ready(void *data)
 {
     ngx_etcd_subchannel_t *subchannel = data;
 
     ngx_str_t  reason;
 
-    subchannel->addrs = subchannel->lookup.addrs;
-    subchannel->naddrs = subchannel->lookup.naddrs;
+    subchannel->state = NGX_ETCD_SUBCHANNEL_IDENTIFYING;
+    subchannel->id = 0;
 
-    if (subchannel->naddrs == 0) {
-        ngx_etcd_subchannel_fail(subchannel, &subchannel->lookup.reason);
-        return;
-    }
-
-    ngx_etcd_subchannel_foreign(subchannel);
-
-    if (subchannel->naddrs == 0) {
-        ngx_str_set(&reason, "it is an address of the local machine");
-        ngx_etcd_subchannel_fail(subchannel, &reason);
-        return;
-    }
-
-    if (ngx_etcd_subchannel_dial(subchannel) == NGX_OK) {
-        return;
-    }
-
-    ngx_str_set(&reason, "connect() failed");
-
-    if (ngx_etcd_subchannel_dial_next(subchannel, &reason) != NGX_OK) {
-        ngx_etcd_subchannel_fail(subchannel, &reason);
+    if (ngx_etcd_subchannel_identify(subchannel) != NGX_OK) {
+        ngx_str_set(&reason, "no memory");
+        ngx_etcd_subchannel_leave(subchannel, &reason);
     }
 }
 
 
-/*
- * An advertised name must not resolve to the local machine, which is another
- * host here than on the member: removes such addresses, unless a configured
- * endpoint is local.
- */
+/* A message of a connection in use tells another id only through a proxy. */
+
+static ngx_int_t
+ngx_etcd_subchannel_header(void *data, uint64_t id)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_int_t  rc;
+
+    if (subchannel->state != NGX_ETCD_SUBCHANNEL_READY) {
+        subchannel->id = id;
+        return NGX_OK;
+    }
+
+    rc = ngx_etcd_cluster_id_check(subchannel->cluster, id);
+
+    if (rc == NGX_AGAIN) {
+        (void) ngx_etcd_cluster_id_adopt(subchannel->cluster, id);
+        return NGX_OK;
+    }
+
+    if (rc != NGX_OK) {
+        subchannel->place->foreign = id;
+        ngx_post_event(&subchannel->next, &ngx_posted_events);
+    }
+
+    return rc;
+}
+
+
+/* counted once per connection: the next one sends PINGs less often */
 
 static void
-ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel)
+ngx_etcd_subchannel_pings(ngx_etcd_subchannel_t *subchannel)
 {
-    ngx_uint_t  i, n;
+    if (!subchannel->pings && ngx_etcd_http2_too_many_pings(subchannel->h2)) {
+        subchannel->pings = 1;
+        subchannel->cluster->too_many_pings++;
+    }
+}
 
-    if (!ngx_etcd_endpoints_learned(subchannel->place)
-        || ngx_etcd_cluster_local(subchannel->cluster->conf))
-    {
+
+static void
+ngx_etcd_subchannel_draining(void *data)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_etcd_subchannel_pings(subchannel);
+
+    subchannel->draining(subchannel);
+}
+
+
+static void
+ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
+{
+    ngx_etcd_place_t  *place;
+
+    place = subchannel->place;
+
+    if (place->foreign != 0) {
+        ngx_etcd_cluster_id_report(subchannel->cluster, place, place->foreign);
+    }
+
+    ngx_etcd_subchannel_close(subchannel);
+
+    subchannel->failed(subchannel, reason);
+}
+
+
+static void
+ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    /* the GOAWAY may have come together with the end of the connection */
+
+    ngx_etcd_subchannel_pings(subchannel);
+    subchannel->h2 = NULL;
+
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY) {
+        ngx_etcd_subchannel_fail(subchannel, reason);
         return;
     }
 
-    n = 0;
+    ngx_etcd_subchannel_leave(subchannel, reason);
+}
 
-    for (i = 0; i < subchannel->naddrs; i++) {
-        if (!ngx_etcd_url_local(subchannel->addrs[i].sockaddr)) {
-            subchannel->addrs[n++] = subchannel->addrs[i];
-        }
-    }
 
-    subchannel->naddrs = n;
+static void
+ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
+    ngx_etcd_endpoint_t *endpoint)
+{
+    ngx_etcd_ssl_t      *ssl;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = subchannel->cluster;
+    ssl = cluster->conf->ssl;
+
+    ngx_etcd_ssl_refresh(ssl, "cluster", &cluster->conf->name, cluster->log);
+
+    subchannel->conf.ssl = ssl;
+    subchannel->conf.ssl_name = ssl->name.len ? ssl->name : endpoint->host;
 }
 
 
@@ -275,167 +336,28 @@ ngx_etcd_subchannel_dial_next(ngx_etcd_subchannel_t *subchannel,
 }
 
 
-static void
-ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
-    ngx_etcd_endpoint_t *endpoint)
-{
-    ngx_etcd_ssl_t      *ssl;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = subchannel->cluster;
-    ssl = cluster->conf->ssl;
-
-    ngx_etcd_ssl_refresh(ssl, "cluster", &cluster->conf->name, cluster->log);
-
-    subchannel->conf.ssl = ssl;
-    subchannel->conf.ssl_name = ssl->name.len ? ssl->name : endpoint->host;
-}
-
+/* Goes to the next address of the endpoint. */
 
 static void
-ngx_etcd_subchannel_next(ngx_event_t *ev)
+ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
 {
-    ngx_str_t               reason;
-    ngx_etcd_subchannel_t  *subchannel;
+    ngx_etcd_http2_t  *h2;
 
-    subchannel = ev->data;
+    h2 = subchannel->h2;
 
-    if (subchannel->state == NGX_ETCD_SUBCHANNEL_IDENTIFYING) {
-        ngx_etcd_grpc_cancel(&subchannel->identify);
-        ngx_etcd_subchannel_decide(subchannel);
-        return;
+    subchannel->state = NGX_ETCD_SUBCHANNEL_CONNECTING;
+    subchannel->h2 = NULL;
+
+    ngx_etcd_grpc_cancel(&subchannel->identify);
+    ngx_etcd_waiter_forget(&subchannel->undecided);
+    ngx_etcd_event_stop(&subchannel->next);
+
+    if (h2 != NULL) {
+        ngx_etcd_http2_close(h2);
     }
 
-    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY) {
-        ngx_str_set(&reason, "it belongs to another cluster");
-
-    } else {
-        ngx_str_set(&reason, "connect() failed");
-    }
-
-    ngx_etcd_subchannel_fail(subchannel, &reason);
-}
-
-
-static void
-ngx_etcd_subchannel_ready(void *data)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    ngx_str_t  reason;
-
-    subchannel->state = NGX_ETCD_SUBCHANNEL_IDENTIFYING;
-    subchannel->id = 0;
-
-    if (ngx_etcd_subchannel_identify(subchannel) != NGX_OK) {
-        ngx_str_set(&reason, "no memory");
-        ngx_etcd_subchannel_leave(subchannel, &reason);
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_subchannel_identify(ngx_etcd_subchannel_t *subchannel)
-{
-    ngx_etcd_grpc_call_t      *call;
-    Etcd__WatchRequest         request;
-    Etcd__WatchCreateRequest   create;
-
-    call = &subchannel->identify;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = "/etcdserverpb.Watch/Watch";
-    call->response = &etcd__watch_response__descriptor;
-    call->timeout = subchannel->cluster->conf->connect_timeout;
-    call->message = ngx_etcd_subchannel_identified;
-    call->done = ngx_etcd_subchannel_unidentified;
-    call->data = subchannel;
-    call->brief = 1;
-
-    if (ngx_etcd_grpc_start(subchannel->h2, call) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    /* etcd takes no key for the key of one zero byte */
-
-    etcd__watch_request__init(&request);
-    etcd__watch_create_request__init(&create);
-
-    request.request_union_case =
-                             ETCD__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
-    request.create_request = &create;
-
-    return ngx_etcd_grpc_send(call, &request.base);
-}
-
-
-/* A message of a connection in use tells another id only through a proxy. */
-
-static ngx_int_t
-ngx_etcd_subchannel_header(void *data, uint64_t id)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    ngx_int_t  rc;
-
-    if (subchannel->state != NGX_ETCD_SUBCHANNEL_READY) {
-        subchannel->id = id;
-        return NGX_OK;
-    }
-
-    rc = ngx_etcd_cluster_id_check(subchannel->cluster, id);
-
-    if (rc == NGX_AGAIN) {
-        (void) ngx_etcd_cluster_id_adopt(subchannel->cluster, id);
-        return NGX_OK;
-    }
-
-    if (rc != NGX_OK) {
-        subchannel->place->foreign = id;
-        ngx_post_event(&subchannel->next, &ngx_posted_events);
-    }
-
-    return rc;
-}
-
-
-static ngx_int_t
-ngx_etcd_subchannel_identified(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool)
-{
-    ngx_etcd_subchannel_t  *subchannel;
-
-    subchannel = call->data;
-
-    ngx_post_event(&subchannel->next, &ngx_posted_events);
-
-    return NGX_OK;
-}
-
-
-/* An endpoint that refuses the call is a proxy: its answers show who it is. */
-
-static void
-ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_etcd_subchannel_t  *subchannel;
-
-    subchannel = call->data;
-
-    if (subchannel->next.posted) {
-        return;
-    }
-
-    if (!ngx_etcd_backoff_retriable(status)) {
-        ngx_etcd_subchannel_decide(subchannel);
-        return;
-    }
-
-    /* the end of the connection is reported by closed() */
-
-    if (!ngx_etcd_http2_ended(subchannel->h2)) {
-        ngx_etcd_subchannel_leave(subchannel, text);
+    if (ngx_etcd_subchannel_dial_next(subchannel, reason) != NGX_OK) {
+        ngx_etcd_subchannel_fail(subchannel, reason);
     }
 }
 
@@ -474,128 +396,180 @@ ngx_etcd_subchannel_decide(void *data)
 
 
 static void
-ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel)
+ngx_etcd_subchannel_next(ngx_event_t *ev)
 {
-    ngx_etcd_cluster_t  *cluster;
+    ngx_str_t               reason;
+    ngx_etcd_subchannel_t  *subchannel;
 
-    cluster = subchannel->cluster;
+    subchannel = ev->data;
 
-    subchannel->state = NGX_ETCD_SUBCHANNEL_READY;
-    subchannel->since = ngx_current_msec;
-
-    ngx_etcd_subchannel_check_limit(subchannel);
-
-    if (subchannel->id != 0) {
-        subchannel->place->foreign = 0;
-        ngx_etcd_cluster_id_report(cluster, subchannel->place, 0);
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_IDENTIFYING) {
+        ngx_etcd_grpc_cancel(&subchannel->identify);
+        ngx_etcd_subchannel_decide(subchannel);
+        return;
     }
 
-    ngx_etcd_endpoints_connected(&cluster->endpoints, subchannel->place);
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY) {
+        ngx_str_set(&reason, "it belongs to another cluster");
 
-    subchannel->ready(subchannel);
+    } else {
+        ngx_str_set(&reason, "connect() failed");
+    }
+
+    ngx_etcd_subchannel_fail(subchannel, &reason);
 }
 
 
-/* Goes to the next address of the endpoint. */
+/*
+ * An advertised name must not resolve to the local machine, which is another
+ * host here than on the member: removes such addresses, unless a configured
+ * endpoint is local.
+ */
 
 static void
-ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
+ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel)
 {
+    ngx_uint_t  i, n;
+
+    if (!ngx_etcd_endpoints_learned(subchannel->place)
+        || ngx_etcd_cluster_local(subchannel->cluster->conf))
+    {
+        return;
+    }
+
+    n = 0;
+
+    for (i = 0; i < subchannel->naddrs; i++) {
+        if (!ngx_etcd_url_local(subchannel->addrs[i].sockaddr)) {
+            subchannel->addrs[n++] = subchannel->addrs[i];
+        }
+    }
+
+    subchannel->naddrs = n;
+}
+
+
+static void
+ngx_etcd_subchannel_resolved(void *data)
+{
+    ngx_etcd_subchannel_t *subchannel = data;
+
+    ngx_str_t  reason;
+
+    subchannel->addrs = subchannel->lookup.addrs;
+    subchannel->naddrs = subchannel->lookup.naddrs;
+
+    if (subchannel->naddrs == 0) {
+        ngx_etcd_subchannel_fail(subchannel, &subchannel->lookup.reason);
+        return;
+    }
+
+    ngx_etcd_subchannel_foreign(subchannel);
+
+    if (subchannel->naddrs == 0) {
+        ngx_str_set(&reason, "it is an address of the local machine");
+        ngx_etcd_subchannel_fail(subchannel, &reason);
+        return;
+    }
+
+    if (ngx_etcd_subchannel_dial(subchannel) == NGX_OK) {
+        return;
+    }
+
+    ngx_str_set(&reason, "connect() failed");
+
+    if (ngx_etcd_subchannel_dial_next(subchannel, &reason) != NGX_OK) {
+        ngx_etcd_subchannel_fail(subchannel, &reason);
+    }
+}
+
+
+static void
+ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_lookup_t        *lookup;
+    ngx_etcd_endpoint_t      *endpoint;
+    ngx_etcd_cluster_conf_t  *conf;
+
+    conf = subchannel->cluster->conf;
+    endpoint = subchannel->place->endpoint;
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_RESOLVING;
+
+    lookup = &subchannel->lookup;
+
+    lookup->resolver = conf->resolver;
+    lookup->timeout = conf->resolver_timeout;
+    lookup->name = endpoint->host;
+    lookup->port = endpoint->port;
+    lookup->done = ngx_etcd_subchannel_resolved;
+    lookup->data = subchannel;
+
+    ngx_etcd_lookup_start(lookup, subchannel->cluster->log);
+}
+
+
+void
+ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
+    ngx_etcd_place_t *place)
+{
+    ngx_etcd_endpoint_t  *endpoint;
+
+    subchannel->place = place;
+    subchannel->pings = 0;
+    subchannel->tried = 0;
+
+    ngx_etcd_event_init(&subchannel->next, ngx_etcd_subchannel_next, subchannel,
+                        subchannel->cluster->log);
+
+    subchannel->undecided.handler = ngx_etcd_subchannel_decide;
+    subchannel->undecided.data = subchannel;
+
+    ngx_etcd_endpoints_connecting(&subchannel->cluster->endpoints, place);
+
+    endpoint = place->endpoint;
+
+    if (endpoint->addr.sockaddr == NULL) {
+        ngx_etcd_subchannel_resolve(subchannel);
+        return;
+    }
+
+    subchannel->addrs = &endpoint->addr;
+    subchannel->naddrs = 1;
+
+    if (ngx_etcd_subchannel_dial(subchannel) != NGX_OK) {
+        ngx_post_event(&subchannel->next, &ngx_posted_events);
+    }
+}
+
+
+void
+ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_uint_t         ready;
     ngx_etcd_http2_t  *h2;
 
+    if (subchannel->state == NGX_ETCD_SUBCHANNEL_CLOSED) {
+        return;
+    }
+
+    ready = (subchannel->state == NGX_ETCD_SUBCHANNEL_READY);
     h2 = subchannel->h2;
 
-    subchannel->state = NGX_ETCD_SUBCHANNEL_CONNECTING;
+    /* the calls that end now must find the subchannel closed */
+
+    subchannel->state = NGX_ETCD_SUBCHANNEL_CLOSED;
     subchannel->h2 = NULL;
 
+    ngx_etcd_lookup_cancel(&subchannel->lookup);
     ngx_etcd_grpc_cancel(&subchannel->identify);
     ngx_etcd_waiter_forget(&subchannel->undecided);
     ngx_etcd_event_stop(&subchannel->next);
 
+    ngx_etcd_endpoints_left(&subchannel->cluster->endpoints, subchannel->place,
+                            ready);
+
     if (h2 != NULL) {
         ngx_etcd_http2_close(h2);
-    }
-
-    if (ngx_etcd_subchannel_dial_next(subchannel, reason) != NGX_OK) {
-        ngx_etcd_subchannel_fail(subchannel, reason);
-    }
-}
-
-
-/* Without this line, nothing would say why the third call does not begin. */
-
-static void
-ngx_etcd_subchannel_check_limit(ngx_etcd_subchannel_t *subchannel)
-{
-    uint32_t  n;
-
-    n = ngx_etcd_http2_max_calls(subchannel->h2);
-
-    if (n < NGX_ETCD_SUBCHANNEL_CALLS) {
-        ngx_log_error(NGX_LOG_WARN, subchannel->cluster->log, 0,
-                      "etcd endpoint %V accepts %uD calls at once on a "
-                      "connection, nginx needs %d: increase "
-                      "\"--max-concurrent-streams\" of etcd",
-                      &subchannel->place->endpoint->url, n,
-                      NGX_ETCD_SUBCHANNEL_CALLS);
-    }
-}
-
-
-static void
-ngx_etcd_subchannel_draining(void *data)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    ngx_etcd_subchannel_pings(subchannel);
-
-    subchannel->draining(subchannel);
-}
-
-
-static void
-ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason)
-{
-    ngx_etcd_subchannel_t *subchannel = data;
-
-    /* the GOAWAY may have come together with the end of the connection */
-
-    ngx_etcd_subchannel_pings(subchannel);
-    subchannel->h2 = NULL;
-
-    if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY) {
-        ngx_etcd_subchannel_fail(subchannel, reason);
-        return;
-    }
-
-    ngx_etcd_subchannel_leave(subchannel, reason);
-}
-
-
-static void
-ngx_etcd_subchannel_fail(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
-{
-    ngx_etcd_place_t  *place;
-
-    place = subchannel->place;
-
-    if (place->foreign != 0) {
-        ngx_etcd_cluster_id_report(subchannel->cluster, place, place->foreign);
-    }
-
-    ngx_etcd_subchannel_close(subchannel);
-
-    subchannel->failed(subchannel, reason);
-}
-
-
-/* counted once per connection: the next one sends PINGs less often */
-
-static void
-ngx_etcd_subchannel_pings(ngx_etcd_subchannel_t *subchannel)
-{
-    if (!subchannel->pings && ngx_etcd_http2_too_many_pings(subchannel->h2)) {
-        subchannel->pings = 1;
-        subchannel->cluster->too_many_pings++;
     }
 }

@@ -9,72 +9,6 @@
 #include <ngx_etcd_txn.h>
 
 
-static void ngx_etcd_txn_compare(ngx_etcd_txn_t *txn);
-static void ngx_etcd_txn_put(ngx_etcd_txn_t *txn);
-static void ngx_etcd_txn_range(ngx_etcd_txn_t *txn);
-static void ngx_etcd_txn_done(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    ProtobufCMessage *response, ngx_pool_t *pool);
-static Etcd__KeyValue *ngx_etcd_txn_found(Etcd__TxnResponse *response);
-
-
-void
-ngx_etcd_txn_start(ngx_etcd_txn_t *txn)
-{
-    ngx_etcd_unary_t  *unary;
-
-    etcd__txn_request__init(&txn->request);
-
-    ngx_etcd_txn_put(txn);
-
-    if (txn->created != NGX_ETCD_TXN_ALWAYS) {
-        ngx_etcd_txn_compare(txn);
-        ngx_etcd_txn_range(txn);
-    }
-
-    unary = &txn->unary;
-
-    unary->cluster = txn->cluster;
-    unary->method = "/etcdserverpb.KV/Txn";
-    unary->name = "txn";
-    unary->request = &txn->request.base;
-    unary->response = &etcd__txn_response__descriptor;
-    unary->idempotent = 1;
-    unary->writes = 1;
-    unary->done = ngx_etcd_txn_done;
-    unary->data = txn;
-
-    ngx_etcd_unary_start(unary);
-}
-
-
-void
-ngx_etcd_txn_cancel(ngx_etcd_txn_t *txn)
-{
-    ngx_etcd_unary_cancel(&txn->unary);
-}
-
-
-static void
-ngx_etcd_txn_compare(ngx_etcd_txn_t *txn)
-{
-    Etcd__Compare  *compare;
-
-    compare = &txn->compare;
-    etcd__compare__init(compare);
-
-    compare->result = ETCD__COMPARE__COMPARE_RESULT__EQUAL;
-    compare->target = ETCD__COMPARE__COMPARE_TARGET__CREATE;
-    compare->key = ngx_etcd_bytes(&txn->key);
-    compare->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
-    compare->create_revision = txn->created;
-
-    txn->compares[0] = compare;
-    txn->request.compare = txn->compares;
-    txn->request.n_compare = 1;
-}
-
-
 static void
 ngx_etcd_txn_put(ngx_etcd_txn_t *txn)
 {
@@ -99,6 +33,26 @@ ngx_etcd_txn_put(ngx_etcd_txn_t *txn)
 
 
 static void
+ngx_etcd_txn_compare(ngx_etcd_txn_t *txn)
+{
+    Etcd__Compare  *compare;
+
+    compare = &txn->compare;
+    etcd__compare__init(compare);
+
+    compare->result = ETCD__COMPARE__COMPARE_RESULT__EQUAL;
+    compare->target = ETCD__COMPARE__COMPARE_TARGET__CREATE;
+    compare->key = ngx_etcd_bytes(&txn->key);
+    compare->target_union_case = ETCD__COMPARE__TARGET_UNION_CREATE_REVISION;
+    compare->create_revision = txn->created;
+
+    txn->compares[0] = compare;
+    txn->request.compare = txn->compares;
+    txn->request.n_compare = 1;
+}
+
+
+static void
 ngx_etcd_txn_range(ngx_etcd_txn_t *txn)
 {
     etcd__range_request__init(&txn->range);
@@ -113,6 +67,28 @@ ngx_etcd_txn_range(ngx_etcd_txn_t *txn)
     txn->failures[0] = &txn->failure;
     txn->request.failure = txn->failures;
     txn->request.n_failure = 1;
+}
+
+
+static Etcd__KeyValue *
+ngx_etcd_txn_found(Etcd__TxnResponse *response)
+{
+    Etcd__ResponseOp     *op;
+    Etcd__RangeResponse  *range;
+
+    if (response->succeeded || response->n_responses == 0) {
+        return NULL;
+    }
+
+    op = response->responses[0];
+
+    if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE) {
+        return NULL;
+    }
+
+    range = op->response_range;
+
+    return (range->n_kvs != 0) ? range->kvs[0] : NULL;
 }
 
 
@@ -154,23 +130,38 @@ ngx_etcd_txn_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 }
 
 
-static Etcd__KeyValue *
-ngx_etcd_txn_found(Etcd__TxnResponse *response)
+void
+ngx_etcd_txn_start(ngx_etcd_txn_t *txn)
 {
-    Etcd__ResponseOp     *op;
-    Etcd__RangeResponse  *range;
+    ngx_etcd_unary_t  *unary;
 
-    if (response->succeeded || response->n_responses == 0) {
-        return NULL;
+    etcd__txn_request__init(&txn->request);
+
+    ngx_etcd_txn_put(txn);
+
+    if (txn->created != NGX_ETCD_TXN_ALWAYS) {
+        ngx_etcd_txn_compare(txn);
+        ngx_etcd_txn_range(txn);
     }
 
-    op = response->responses[0];
+    unary = &txn->unary;
 
-    if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE) {
-        return NULL;
-    }
+    unary->cluster = txn->cluster;
+    unary->method = "/etcdserverpb.KV/Txn";
+    unary->name = "txn";
+    unary->request = &txn->request.base;
+    unary->response = &etcd__txn_response__descriptor;
+    unary->idempotent = 1;
+    unary->writes = 1;
+    unary->done = ngx_etcd_txn_done;
+    unary->data = txn;
 
-    range = op->response_range;
+    ngx_etcd_unary_start(unary);
+}
 
-    return (range->n_kvs != 0) ? range->kvs[0] : NULL;
+
+void
+ngx_etcd_txn_cancel(ngx_etcd_txn_t *txn)
+{
+    ngx_etcd_unary_cancel(&txn->unary);
 }

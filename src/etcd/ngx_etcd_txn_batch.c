@@ -60,261 +60,6 @@ typedef struct {
 } ngx_etcd_txn_batch_call_t;
 
 
-static void ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *op);
-static void ngx_etcd_txn_batch_flush(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch,
-    ngx_queue_t *ops);
-static ngx_uint_t ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *op);
-static ngx_int_t ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch);
-static Etcd__TxnRequest *ngx_etcd_txn_batch_request(
-    ngx_etcd_txn_batch_call_t *call);
-static void ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *op);
-static void ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *op);
-static void ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *op);
-static void ngx_etcd_txn_batch_compare(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *op);
-static void ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
-    ngx_pool_t *pool);
-static void ngx_etcd_txn_batch_end(ngx_etcd_txn_batch_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__TxnResponse *response);
-static void ngx_etcd_txn_batch_split(ngx_etcd_txn_batch_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static ngx_uint_t ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
-    Etcd__TxnResponse *response);
-static ngx_int_t ngx_etcd_txn_batch_outcome(Etcd__TxnResponse *response,
-    ngx_uint_t i, ngx_uint_t n, ngx_etcd_txn_batch_outcome_t *outcome);
-static void ngx_etcd_txn_batch_alone(Etcd__TxnResponse *response,
-    ngx_etcd_txn_batch_outcome_t *outcome);
-static void ngx_etcd_txn_batch_nested(Etcd__NestedTxnResponse *response,
-    ngx_etcd_txn_batch_outcome_t *outcome);
-static void ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *op,
-    ngx_etcd_txn_batch_outcome_t *outcome, int64_t revision);
-
-
-void
-ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_cluster_t *cluster)
-{
-    ngx_memzero(batch, sizeof(ngx_etcd_txn_batch_t));
-
-    batch->cluster = cluster;
-
-    ngx_queue_init(&batch->ops);
-    ngx_queue_init(&batch->calls);
-
-    ngx_etcd_event_init(&batch->post, ngx_etcd_txn_batch_flush, batch,
-                        cluster->log);
-
-    ngx_etcd_event_init_timer(&batch->timer, ngx_etcd_txn_batch_flush, batch,
-                              cluster->log);
-}
-
-
-void
-ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch)
-{
-    ngx_queue_t                *q;
-    ngx_etcd_txn_batch_call_t  *call;
-
-    ngx_etcd_event_stop(&batch->post);
-    ngx_etcd_event_stop(&batch->timer);
-
-    while (!ngx_queue_empty(&batch->calls)) {
-        q = ngx_queue_head(&batch->calls);
-        ngx_queue_remove(q);
-
-        call = ngx_queue_data(q, ngx_etcd_txn_batch_call_t, queue);
-
-        ngx_etcd_unary_cancel(&call->unary);
-        ngx_destroy_pool(call->pool);
-    }
-
-    ngx_queue_init(&batch->ops);
-    batch->ncalls = 0;
-}
-
-
-void
-ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
-{
-    ngx_etcd_txn_batch_insert(batch, op);
-
-    ngx_post_event(&batch->post, &ngx_posted_events);
-}
-
-
-void
-ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *op)
-{
-    ngx_etcd_txn_batch_insert(batch, op);
-
-    if (!batch->timer.timer_set) {
-        ngx_add_timer(&batch->timer, NGX_ETCD_TXN_BATCH_LAZY);
-    }
-}
-
-
-static void
-ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
-{
-    op->alone = 0;
-    op->waiting = 1;
-    op->unknown = 0;
-
-    ngx_queue_insert_tail(&batch->ops, &op->queue);
-}
-
-
-ngx_int_t
-ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *op)
-{
-    /* etcd may have processed an op that is sent again, alone */
-
-    if (!op->waiting || op->alone) {
-        return NGX_DECLINED;
-    }
-
-    op->waiting = 0;
-    ngx_queue_remove(&op->queue);
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_txn_batch_flush(ngx_event_t *ev)
-{
-    ngx_etcd_txn_batch_t  *batch;
-
-    batch = ev->data;
-
-    while (!ngx_queue_empty(&batch->ops)
-           && batch->ncalls < NGX_ETCD_TXN_BATCH_CALLS)
-    {
-        if (ngx_etcd_txn_batch_send(batch) != NGX_OK) {
-            break;
-        }
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch)
-{
-    ngx_pool_t                 *pool;
-    Etcd__TxnRequest           *request;
-    ngx_etcd_unary_t           *unary;
-    ngx_etcd_txn_batch_call_t  *call;
-
-    pool = ngx_create_pool(4096, batch->cluster->log);
-    call = (pool != NULL)
-           ? ngx_pcalloc(pool, sizeof(ngx_etcd_txn_batch_call_t)) : NULL;
-    if (call == NULL) {
-        goto failed;
-    }
-
-    call->batch = batch;
-    call->pool = pool;
-
-    ngx_queue_init(&call->ops);
-    call->nops = ngx_etcd_txn_batch_take(batch, &call->ops);
-    if (call->nops == 0) {
-        goto failed;
-    }
-
-    request = ngx_etcd_txn_batch_request(call);
-
-    ngx_queue_insert_tail(&batch->calls, &call->queue);
-    batch->ncalls++;
-
-    if (request == NULL) {
-        ngx_str_t  text = ngx_string("no memory");
-
-        ngx_etcd_txn_batch_end(call, NGX_ETCD_GRPC_UNAVAILABLE, &text, NULL);
-        return NGX_ERROR;
-    }
-
-    unary = &call->unary;
-
-    unary->cluster = batch->cluster;
-    unary->method = "/etcdserverpb.KV/Txn";
-    unary->name = "txn";
-    unary->request = &request->base;
-    unary->response = &etcd__txn_response__descriptor;
-    unary->idempotent = 1;
-    unary->roomy = 1;
-    unary->done = ngx_etcd_txn_batch_answer;
-    unary->data = call;
-
-    ngx_etcd_unary_start(unary);
-
-    return NGX_OK;
-
-failed:
-
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
-    }
-
-    /* the ops are sent after ngx_etcd_txn_batch_add(), an answer, or a pause */
-
-    if (batch->ncalls == 0) {
-        ngx_add_timer(&batch->timer, NGX_ETCD_BACKOFF_BASE);
-    }
-
-    return NGX_ERROR;
-}
-
-
-/* Takes as many ops as a Txn may have; an op with "alone" set goes alone. */
-
-static ngx_uint_t
-ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *ops)
-{
-    ngx_uint_t          n;
-    ngx_queue_t        *q, *next;
-    ngx_etcd_txn_op_t  *op;
-
-    n = 0;
-
-    for (q = ngx_queue_head(&batch->ops);
-         q != ngx_queue_sentinel(&batch->ops) && n < NGX_ETCD_TXN_BATCH_OPS;
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
-
-        if (op->alone && n != 0) {
-            break;
-        }
-
-        if (ngx_etcd_txn_batch_blocked(batch, op)) {
-            continue;
-        }
-
-        ngx_queue_remove(q);
-        ngx_queue_insert_tail(ops, q);
-
-        op->waiting = 0;
-        n++;
-
-        if (op->alone) {
-            break;
-        }
-    }
-
-    return n;
-}
-
-
 /*
  * A put must be done after the deletes that were added before it.  If these
  * were sent with an earlier Txn, the put waits for the answer.
@@ -358,90 +103,44 @@ ngx_etcd_txn_batch_blocked(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
 }
 
 
-static Etcd__TxnRequest *
-ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
+/* Takes as many ops as a Txn may have; an op with "alone" set goes alone. */
+
+static ngx_uint_t
+ngx_etcd_txn_batch_take(ngx_etcd_txn_batch_t *batch, ngx_queue_t *ops)
 {
-    ngx_uint_t                  i;
-    ngx_queue_t                *q;
-    Etcd__RequestOp           **ops;
-    ngx_etcd_txn_batch_part_t  *parts;
+    ngx_uint_t          n;
+    ngx_queue_t        *q, *next;
+    ngx_etcd_txn_op_t  *op;
 
-    parts = ngx_pcalloc(call->pool,
-                        sizeof(ngx_etcd_txn_batch_part_t) * call->nops);
-    ops = ngx_palloc(call->pool, sizeof(Etcd__RequestOp *) * call->nops);
+    n = 0;
 
-    if (parts == NULL || ops == NULL) {
-        return NULL;
-    }
-
-    i = 0;
-
-    for (q = ngx_queue_head(&call->ops);
-         q != ngx_queue_sentinel(&call->ops);
-         q = ngx_queue_next(q))
+    for (q = ngx_queue_head(&batch->ops);
+         q != ngx_queue_sentinel(&batch->ops) && n < NGX_ETCD_TXN_BATCH_OPS;
+         q = next)
     {
-        ngx_etcd_txn_batch_part(&parts[i],
-                                ngx_queue_data(q, ngx_etcd_txn_op_t, queue));
+        next = ngx_queue_next(q);
+        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
 
-        etcd__request_op__init(&parts[i].op);
-
-        parts[i].op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_TXN;
-        parts[i].op.request_txn = &parts[i].txn;
-
-        if (parts[i].txn.n_failure != 0) {
-            call->failure[0] = &parts[i].write_op;
+        if (op->alone && n != 0) {
+            break;
         }
 
-        ops[i] = &parts[i].op;
-        i++;
+        if (ngx_etcd_txn_batch_blocked(batch, op)) {
+            continue;
+        }
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(ops, q);
+
+        op->waiting = 0;
+        n++;
+
+        if (op->alone) {
+            break;
+        }
     }
 
-    if (call->nops == 1) {
-        return &parts[0].txn;
-    }
-
-    etcd__txn_request__init(&call->request);
-
-    call->request.success = ops;
-    call->request.n_success = call->nops;
-
-    /*
-     * etcd with a full database rejects puts, but does not find them in nested
-     * transactions.  A put in the failure branch, which is never executed,
-     * makes etcd reject the request.
-     */
-
-    if (call->failure[0] != NULL) {
-        call->request.failure = call->failure;
-        call->request.n_failure = 1;
-    }
-
-    return &call->request;
-}
-
-
-static void
-ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *op)
-{
-    etcd__txn_request__init(&part->txn);
-    etcd__request_op__init(&part->write_op);
-
-    part->success[0] = &part->write_op;
-    part->txn.success = part->success;
-    part->txn.n_success = 1;
-
-    if (op->lease != 0) {
-        ngx_etcd_txn_batch_compare(part, op);
-        ngx_etcd_txn_batch_put(part, op);
-        return;
-    }
-
-    if (op->created != 0 || op->latest != 0) {
-        ngx_etcd_txn_batch_compare(part, op);
-    }
-
-    ngx_etcd_txn_batch_remove(part, op);
+    return n;
 }
 
 
@@ -526,79 +225,190 @@ ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
 
 
 static void
-ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
-    ngx_pool_t *pool)
+ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
+    ngx_etcd_txn_op_t *op)
 {
-    ngx_str_t                   unusable;
-    Etcd__TxnResponse          *answer;
-    ngx_etcd_txn_batch_call_t  *call;
+    etcd__txn_request__init(&part->txn);
+    etcd__request_op__init(&part->write_op);
 
-    call = unary->data;
-    answer = (Etcd__TxnResponse *) response;
+    part->success[0] = &part->write_op;
+    part->txn.success = part->success;
+    part->txn.n_success = 1;
 
-    if (status == NGX_ETCD_GRPC_OK && !ngx_etcd_txn_batch_valid(call, answer)) {
-        status = NGX_ETCD_GRPC_INTERNAL;
-        ngx_str_set(&unusable, "the response could not be used");
-        text = &unusable;
-        unary->unknown = 1;
+    if (op->lease != 0) {
+        ngx_etcd_txn_batch_compare(part, op);
+        ngx_etcd_txn_batch_put(part, op);
+        return;
     }
 
-    if (status == NGX_ETCD_GRPC_OK) {
-        ngx_etcd_history_check(unary->cluster, answer->header, &unary->mark);
+    if (op->created != 0 || op->latest != 0) {
+        ngx_etcd_txn_batch_compare(part, op);
     }
 
-    if (status != NGX_ETCD_GRPC_OK
-        && !ngx_etcd_backoff_retriable(status)
-        && call->nops > 1)
+    ngx_etcd_txn_batch_remove(part, op);
+}
+
+
+static Etcd__TxnRequest *
+ngx_etcd_txn_batch_request(ngx_etcd_txn_batch_call_t *call)
+{
+    ngx_uint_t                  i;
+    ngx_queue_t                *q;
+    Etcd__RequestOp           **ops;
+    ngx_etcd_txn_batch_part_t  *parts;
+
+    parts = ngx_pcalloc(call->pool,
+                        sizeof(ngx_etcd_txn_batch_part_t) * call->nops);
+    ops = ngx_palloc(call->pool, sizeof(Etcd__RequestOp *) * call->nops);
+
+    if (parts == NULL || ops == NULL) {
+        return NULL;
+    }
+
+    i = 0;
+
+    for (q = ngx_queue_head(&call->ops);
+         q != ngx_queue_sentinel(&call->ops);
+         q = ngx_queue_next(q))
     {
-        ngx_etcd_txn_batch_split(call, status, text);
+        ngx_etcd_txn_batch_part(&parts[i],
+                                ngx_queue_data(q, ngx_etcd_txn_op_t, queue));
 
-    } else {
-        ngx_etcd_txn_batch_end(call, status, text, answer);
+        etcd__request_op__init(&parts[i].op);
+
+        parts[i].op.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_TXN;
+        parts[i].op.request_txn = &parts[i].txn;
+
+        if (parts[i].txn.n_failure != 0) {
+            call->failure[0] = &parts[i].write_op;
+        }
+
+        ops[i] = &parts[i].op;
+        i++;
     }
 
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
+    if (call->nops == 1) {
+        return &parts[0].txn;
+    }
+
+    etcd__txn_request__init(&call->request);
+
+    call->request.success = ops;
+    call->request.n_success = call->nops;
+
+    /*
+     * etcd with a full database rejects puts, but does not find them in nested
+     * transactions.  A put in the failure branch, which is never executed,
+     * makes etcd reject the request.
+     */
+
+    if (call->failure[0] != NULL) {
+        call->request.failure = call->failure;
+        call->request.n_failure = 1;
+    }
+
+    return &call->request;
+}
+
+
+static void
+ngx_etcd_txn_batch_alone(Etcd__TxnResponse *response,
+    ngx_etcd_txn_batch_outcome_t *outcome)
+{
+    size_t             i;
+    Etcd__ResponseOp  *op;
+
+    outcome->succeeded = response->succeeded;
+    outcome->range = NULL;
+
+    i = NGX_ETCD_TXN_BATCH_RANGE(response);
+
+    if (i < response->n_responses) {
+        op = response->responses[i];
+
+        outcome->range =
+            (op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
+            ? op->response_range : NULL;
     }
 }
 
 
-/*
- * etcd has rejected the Txn because of one op: sends each op alone to find out
- * which.  If the database is full, each put has failed.
- */
-
 static void
-ngx_etcd_txn_batch_split(ngx_etcd_txn_batch_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_txn_batch_nested(Etcd__NestedTxnResponse *response,
+    ngx_etcd_txn_batch_outcome_t *outcome)
 {
-    ngx_queue_t           *q, *prev;
-    ngx_etcd_txn_op_t     *op;
-    ngx_etcd_txn_batch_t  *batch;
+    size_t                   i;
+    Etcd__NestedResponseOp  *op;
 
-    batch = call->batch;
+    outcome->succeeded = response->succeeded;
+    outcome->range = NULL;
 
-    for (q = ngx_queue_last(&call->ops);
-         q != ngx_queue_sentinel(&call->ops);
-         q = prev)
-    {
-        prev = ngx_queue_prev(q);
-        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
+    i = NGX_ETCD_TXN_BATCH_RANGE(response);
 
-        if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && op->lease != 0) {
-            continue;
-        }
+    if (i < response->n_responses) {
+        op = response->responses[i];
 
-        ngx_queue_remove(q);
-        ngx_queue_insert_head(&batch->ops, q);
+        outcome->range = (op->response_case
+                          == ETCD__NESTED_RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
+                         ? op->response_range : NULL;
+    }
+}
 
-        op->waiting = 1;
-        op->alone = 1;
-        op->unknown |= ngx_etcd_txn_batch_unknown(call);
+
+/* NGX_ERROR: the response has no answer to the i-th of n ops */
+
+static ngx_int_t
+ngx_etcd_txn_batch_outcome(Etcd__TxnResponse *response, ngx_uint_t i,
+    ngx_uint_t n, ngx_etcd_txn_batch_outcome_t *outcome)
+{
+    Etcd__ResponseOp  *op;
+
+    if (n == 1) {
+        ngx_etcd_txn_batch_alone(response, outcome);
+        return NGX_OK;
     }
 
-    ngx_etcd_txn_batch_end(call, status, text, NULL);
+    if (!response->succeeded || i >= response->n_responses) {
+        return NGX_ERROR;
+    }
+
+    op = response->responses[i];
+
+    if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_txn_batch_nested(op->response_txn, outcome);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *op,
+    ngx_etcd_txn_batch_outcome_t *outcome, int64_t revision)
+{
+    Etcd__RangeResponse  *range;
+
+    op->revision = revision;
+    op->found = 0;
+    op->count = 0;
+
+    if (op->lease == 0) {
+        return;
+    }
+
+    range = outcome->range;
+
+    if (outcome->succeeded) {
+        op->found = revision;
+        op->count = range->count;
+        return;
+    }
+
+    if (range->n_kvs != 0 && range->kvs[0]->lease == op->lease) {
+        op->found = range->kvs[0]->create_revision;
+    }
 }
 
 
@@ -685,102 +495,254 @@ ngx_etcd_txn_batch_valid(ngx_etcd_txn_batch_call_t *call,
 }
 
 
-/* NGX_ERROR: the response has no answer to the i-th of n ops */
+/*
+ * etcd has rejected the Txn because of one op: sends each op alone to find out
+ * which.  If the database is full, each put has failed.
+ */
+
+static void
+ngx_etcd_txn_batch_split(ngx_etcd_txn_batch_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_queue_t           *q, *prev;
+    ngx_etcd_txn_op_t     *op;
+    ngx_etcd_txn_batch_t  *batch;
+
+    batch = call->batch;
+
+    for (q = ngx_queue_last(&call->ops);
+         q != ngx_queue_sentinel(&call->ops);
+         q = prev)
+    {
+        prev = ngx_queue_prev(q);
+        op = ngx_queue_data(q, ngx_etcd_txn_op_t, queue);
+
+        if (status == NGX_ETCD_GRPC_FAILED_PRECONDITION && op->lease != 0) {
+            continue;
+        }
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_head(&batch->ops, q);
+
+        op->waiting = 1;
+        op->alone = 1;
+        op->unknown |= ngx_etcd_txn_batch_unknown(call);
+    }
+
+    ngx_etcd_txn_batch_end(call, status, text, NULL);
+}
+
+
+static void
+ngx_etcd_txn_batch_answer(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text, ProtobufCMessage *response,
+    ngx_pool_t *pool)
+{
+    ngx_str_t                   unusable;
+    Etcd__TxnResponse          *answer;
+    ngx_etcd_txn_batch_call_t  *call;
+
+    call = unary->data;
+    answer = (Etcd__TxnResponse *) response;
+
+    if (status == NGX_ETCD_GRPC_OK && !ngx_etcd_txn_batch_valid(call, answer)) {
+        status = NGX_ETCD_GRPC_INTERNAL;
+        ngx_str_set(&unusable, "the response could not be used");
+        text = &unusable;
+        unary->unknown = 1;
+    }
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_history_check(unary->cluster, answer->header, &unary->mark);
+    }
+
+    if (status != NGX_ETCD_GRPC_OK
+        && !ngx_etcd_backoff_retriable(status)
+        && call->nops > 1)
+    {
+        ngx_etcd_txn_batch_split(call, status, text);
+
+    } else {
+        ngx_etcd_txn_batch_end(call, status, text, answer);
+    }
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+}
+
 
 static ngx_int_t
-ngx_etcd_txn_batch_outcome(Etcd__TxnResponse *response, ngx_uint_t i,
-    ngx_uint_t n, ngx_etcd_txn_batch_outcome_t *outcome)
+ngx_etcd_txn_batch_send(ngx_etcd_txn_batch_t *batch)
 {
-    Etcd__ResponseOp  *op;
+    ngx_pool_t                 *pool;
+    Etcd__TxnRequest           *request;
+    ngx_etcd_unary_t           *unary;
+    ngx_etcd_txn_batch_call_t  *call;
 
-    if (n == 1) {
-        ngx_etcd_txn_batch_alone(response, outcome);
-        return NGX_OK;
+    pool = ngx_create_pool(4096, batch->cluster->log);
+    call = (pool != NULL)
+           ? ngx_pcalloc(pool, sizeof(ngx_etcd_txn_batch_call_t)) : NULL;
+    if (call == NULL) {
+        goto failed;
     }
 
-    if (!response->succeeded || i >= response->n_responses) {
+    call->batch = batch;
+    call->pool = pool;
+
+    ngx_queue_init(&call->ops);
+    call->nops = ngx_etcd_txn_batch_take(batch, &call->ops);
+    if (call->nops == 0) {
+        goto failed;
+    }
+
+    request = ngx_etcd_txn_batch_request(call);
+
+    ngx_queue_insert_tail(&batch->calls, &call->queue);
+    batch->ncalls++;
+
+    if (request == NULL) {
+        ngx_str_t  text = ngx_string("no memory");
+
+        ngx_etcd_txn_batch_end(call, NGX_ETCD_GRPC_UNAVAILABLE, &text, NULL);
         return NGX_ERROR;
     }
 
-    op = response->responses[i];
+    unary = &call->unary;
 
-    if (op->response_case != ETCD__RESPONSE_OP__RESPONSE_RESPONSE_TXN) {
-        return NGX_ERROR;
-    }
+    unary->cluster = batch->cluster;
+    unary->method = "/etcdserverpb.KV/Txn";
+    unary->name = "txn";
+    unary->request = &request->base;
+    unary->response = &etcd__txn_response__descriptor;
+    unary->idempotent = 1;
+    unary->roomy = 1;
+    unary->done = ngx_etcd_txn_batch_answer;
+    unary->data = call;
 
-    ngx_etcd_txn_batch_nested(op->response_txn, outcome);
+    ngx_etcd_unary_start(unary);
 
     return NGX_OK;
+
+failed:
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+
+    /* the ops are sent after ngx_etcd_txn_batch_add(), an answer, or a pause */
+
+    if (batch->ncalls == 0) {
+        ngx_add_timer(&batch->timer, NGX_ETCD_BACKOFF_BASE);
+    }
+
+    return NGX_ERROR;
 }
 
 
 static void
-ngx_etcd_txn_batch_alone(Etcd__TxnResponse *response,
-    ngx_etcd_txn_batch_outcome_t *outcome)
+ngx_etcd_txn_batch_flush(ngx_event_t *ev)
 {
-    size_t             i;
-    Etcd__ResponseOp  *op;
+    ngx_etcd_txn_batch_t  *batch;
 
-    outcome->succeeded = response->succeeded;
-    outcome->range = NULL;
+    batch = ev->data;
 
-    i = NGX_ETCD_TXN_BATCH_RANGE(response);
-
-    if (i < response->n_responses) {
-        op = response->responses[i];
-
-        outcome->range =
-            (op->response_case == ETCD__RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
-            ? op->response_range : NULL;
+    while (!ngx_queue_empty(&batch->ops)
+           && batch->ncalls < NGX_ETCD_TXN_BATCH_CALLS)
+    {
+        if (ngx_etcd_txn_batch_send(batch) != NGX_OK) {
+            break;
+        }
     }
 }
 
 
-static void
-ngx_etcd_txn_batch_nested(Etcd__NestedTxnResponse *response,
-    ngx_etcd_txn_batch_outcome_t *outcome)
+void
+ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_cluster_t *cluster)
 {
-    size_t                   i;
-    Etcd__NestedResponseOp  *op;
+    ngx_memzero(batch, sizeof(ngx_etcd_txn_batch_t));
 
-    outcome->succeeded = response->succeeded;
-    outcome->range = NULL;
+    batch->cluster = cluster;
 
-    i = NGX_ETCD_TXN_BATCH_RANGE(response);
+    ngx_queue_init(&batch->ops);
+    ngx_queue_init(&batch->calls);
 
-    if (i < response->n_responses) {
-        op = response->responses[i];
+    ngx_etcd_event_init(&batch->post, ngx_etcd_txn_batch_flush, batch,
+                        cluster->log);
 
-        outcome->range = (op->response_case
-                          == ETCD__NESTED_RESPONSE_OP__RESPONSE_RESPONSE_RANGE)
-                         ? op->response_range : NULL;
+    ngx_etcd_event_init_timer(&batch->timer, ngx_etcd_txn_batch_flush, batch,
+                              cluster->log);
+}
+
+
+void
+ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_txn_batch_call_t  *call;
+
+    ngx_etcd_event_stop(&batch->post);
+    ngx_etcd_event_stop(&batch->timer);
+
+    while (!ngx_queue_empty(&batch->calls)) {
+        q = ngx_queue_head(&batch->calls);
+        ngx_queue_remove(q);
+
+        call = ngx_queue_data(q, ngx_etcd_txn_batch_call_t, queue);
+
+        ngx_etcd_unary_cancel(&call->unary);
+        ngx_destroy_pool(call->pool);
     }
+
+    ngx_queue_init(&batch->ops);
+    batch->ncalls = 0;
 }
 
 
 static void
-ngx_etcd_txn_batch_result(ngx_etcd_txn_op_t *op,
-    ngx_etcd_txn_batch_outcome_t *outcome, int64_t revision)
+ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
 {
-    Etcd__RangeResponse  *range;
+    op->alone = 0;
+    op->waiting = 1;
+    op->unknown = 0;
 
-    op->revision = revision;
-    op->found = 0;
-    op->count = 0;
+    ngx_queue_insert_tail(&batch->ops, &op->queue);
+}
 
-    if (op->lease == 0) {
-        return;
+
+void
+ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
+{
+    ngx_etcd_txn_batch_insert(batch, op);
+
+    ngx_post_event(&batch->post, &ngx_posted_events);
+}
+
+
+void
+ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
+    ngx_etcd_txn_op_t *op)
+{
+    ngx_etcd_txn_batch_insert(batch, op);
+
+    if (!batch->timer.timer_set) {
+        ngx_add_timer(&batch->timer, NGX_ETCD_TXN_BATCH_LAZY);
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *op)
+{
+    /* etcd may have processed an op that is sent again, alone */
+
+    if (!op->waiting || op->alone) {
+        return NGX_DECLINED;
     }
 
-    range = outcome->range;
+    op->waiting = 0;
+    ngx_queue_remove(&op->queue);
 
-    if (outcome->succeeded) {
-        op->found = revision;
-        op->count = range->count;
-        return;
-    }
-
-    if (range->n_kvs != 0 && range->kvs[0]->lease == op->lease) {
-        op->found = range->kvs[0]->create_revision;
-    }
+    return NGX_OK;
 }

@@ -22,82 +22,91 @@
 
 
 static void ngx_etcd_unary_attempt(ngx_etcd_unary_t *unary);
-static void ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
-    ngx_msec_t left);
-static void ngx_etcd_unary_stop(ngx_etcd_unary_t *unary);
-static void ngx_etcd_unary_drop(ngx_etcd_unary_t *unary);
-static void ngx_etcd_unary_ready(void *data);
-static void ngx_etcd_unary_timer(ngx_event_t *ev);
-static void ngx_etcd_unary_expire(ngx_etcd_unary_t *unary);
-static ngx_int_t ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent);
-static ngx_uint_t ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status,
-    ngx_str_t *text);
-static void ngx_etcd_unary_failed(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_unary_again(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_unary_blame(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static ngx_msec_t ngx_etcd_unary_patience(ngx_etcd_unary_t *unary);
-static ngx_msec_t ngx_etcd_unary_first(ngx_etcd_unary_t *unary);
-static ngx_msec_t ngx_etcd_unary_timeout(ngx_etcd_unary_t *unary);
-static void ngx_etcd_unary_finish(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-static void ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary);
-static ngx_msec_t ngx_etcd_unary_hedge_pause(ngx_etcd_unary_t *unary);
-static void ngx_etcd_unary_hedge_timer(ngx_event_t *ev);
-static void ngx_etcd_unary_hedge_send(ngx_etcd_unary_t *unary,
-    ngx_etcd_channel_t *channel);
-static void ngx_etcd_unary_hedge_stop(ngx_etcd_unary_t *unary);
-static ngx_int_t ngx_etcd_unary_hedge_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool);
-static void ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 
-void
-ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
+static ngx_msec_t
+ngx_etcd_unary_timeout(ngx_etcd_unary_t *unary)
 {
-    unary->attempts = 0;
-    unary->message = NULL;
-    unary->pool = NULL;
-    unary->failure = NGX_ETCD_GRPC_OK;
-    unary->calling = 0;
-    unary->unknown = 0;
-    unary->repeated = 0;
-    unary->oversize = 0;
-    unary->full = 0;
-    unary->first = 0;
-    unary->last = 0;
-    unary->waited = 0;
-
-    unary->deadline = ngx_current_msec + ngx_etcd_unary_timeout(unary);
-
-    unary->waiter.handler = ngx_etcd_unary_ready;
-    unary->waiter.data = unary;
-
-    ngx_etcd_event_init_timer(&unary->timer, ngx_etcd_unary_timer, unary,
-                              unary->cluster->log);
-
-    ngx_etcd_unary_hedge_init(unary);
-
-    ngx_etcd_unary_attempt(unary);
+    return unary->timeout ? unary->timeout
+                          : unary->cluster->conf->request_timeout;
 }
 
 
-void
-ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary)
-{
-    ngx_etcd_unary_stop(unary);
+/* Half of the timeout leaves as much for another endpoint. */
 
-    ngx_etcd_unary_drop(unary);
+static ngx_msec_t
+ngx_etcd_unary_first(ngx_etcd_unary_t *unary)
+{
+    return ngx_etcd_latency_attempt(&unary->cluster->latency,
+                                    NGX_ETCD_UNARY_ATTEMPT,
+                                    ngx_etcd_unary_timeout(unary) / 2);
+}
+
+
+static ngx_int_t
+ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
+    ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t  *unary;
+
+    unary = call->data;
+
+    if (unary->message != NULL) {
+        return NGX_ERROR;
+    }
+
+    unary->message = message;
+    unary->pool = pool;
+
+    return NGX_DONE;
+}
+
+
+/*
+ * The third attempt may be answered quickly because etcd has processed an
+ * earlier one: two endpoints were too slow for it, which is not the fault of
+ * one of them.  Pauses do not count, nor does the time without a connection:
+ * an etcd that was down, or refused requests at once, is not slow.
+ */
+
+static void
+ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent)
+{
+    uint64_t  took, half;
+
+    if (!unary->writes && !unary->roomy) {
+        return;
+    }
+
+    took = ngx_etcd_clock() - sent;
+    half = ngx_etcd_unary_timeout(unary) / 2;
+
+    if (unary->attempts > 2) {
+        took += unary->waited;
+    }
+
+    ngx_etcd_latency_saw(&unary->cluster->latency,
+                         (ngx_msec_t) ngx_min(took, half));
+}
+
+
+static void
+ngx_etcd_unary_hedge_stop(ngx_etcd_unary_t *unary)
+{
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    hedge = &unary->hedge;
+
+    if (hedge->calling) {
+        hedge->calling = 0;
+        ngx_etcd_grpc_cancel(&hedge->call);
+    }
+
+    if (hedge->pool != NULL) {
+        ngx_destroy_pool(hedge->pool);
+        hedge->pool = NULL;
+        hedge->message = NULL;
+    }
 }
 
 
@@ -122,6 +131,25 @@ ngx_etcd_unary_stop(ngx_etcd_unary_t *unary)
 
 
 static void
+ngx_etcd_unary_finish(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_pool_t        *pool;
+    ProtobufCMessage  *message;
+
+    ngx_etcd_unary_stop(unary);
+
+    pool = unary->pool;
+    message = unary->message;
+
+    unary->pool = NULL;
+    unary->message = NULL;
+
+    unary->done(unary, status, text, message, pool);
+}
+
+
+static void
 ngx_etcd_unary_drop(ngx_etcd_unary_t *unary)
 {
     if (unary->pool != NULL) {
@@ -132,157 +160,135 @@ ngx_etcd_unary_drop(ngx_etcd_unary_t *unary)
 }
 
 
-static void
-ngx_etcd_unary_attempt(ngx_etcd_unary_t *unary)
+static ngx_uint_t
+ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_msec_t         left;
-    ngx_msec_int_t     rest;
-    ngx_etcd_auth_t   *auth;
-    ngx_etcd_http2_t  *h2;
+    return status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
+           && ngx_strlcasestrn(text->data, text->data + text->len,
+                               (u_char *) NGX_ETCD_UNARY_NOSPACE,
+                               sizeof(NGX_ETCD_UNARY_NOSPACE) - 2)
+              != NULL;
+}
 
-    auth = unary->cluster->auth;
 
-    rest = (ngx_msec_int_t) (unary->deadline - ngx_current_msec);
-    left = (rest > 0) ? (ngx_msec_t) rest : 1;
+/*
+ * Patience lasts as long as an attempt after as many failures as the channel
+ * had in a row.  Every call must have time to leave the endpoint, though: a
+ * quarter of its timeout is enough.
+ */
 
-    h2 = ngx_etcd_channel_get(unary->cluster->reads);
+static ngx_msec_t
+ngx_etcd_unary_patience(ngx_etcd_unary_t *unary)
+{
+    ngx_msec_t  first, patience, quarter;
+    ngx_uint_t  failures;
 
-    if (h2 == NULL) {
-        ngx_etcd_channel_wait(unary->cluster->reads, &unary->waiter);
-        ngx_add_timer(&unary->timer, left);
-        return;
+    failures = unary->cluster->reads->failures;
+    quarter = ngx_etcd_unary_timeout(unary) / 4;
+
+    first = ngx_etcd_unary_first(unary);
+    patience = first << ngx_min(failures, 16);
+
+    return ngx_min(patience, ngx_max(quarter, first));
+}
+
+
+/*
+ * Leaves the endpoint, unless it is slow only because it sends another answer,
+ * or the attempt was short beside the failures before it: where all endpoints
+ * are slow, leaving one ends the calls that it would have answered.
+ */
+
+static void
+ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_channel_t  *reads;
+
+    reads = unary->cluster->reads;
+
+    if (status == NGX_ETCD_GRPC_UNAVAILABLE
+        || ((ngx_msec_int_t) (reads->heard - unary->started) < 0
+            && ngx_current_msec - unary->started
+               >= ngx_etcd_unary_patience(unary)))
+    {
+        ngx_etcd_channel_failed(reads, text);
     }
-
-    if (!ngx_etcd_auth_ready(auth)) {
-        ngx_etcd_auth_wait(auth, &unary->waiter);
-        ngx_add_timer(&unary->timer, left);
-        return;
-    }
-
-    ngx_etcd_unary_call(unary, h2, left);
 }
 
 
 static void
-ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
-    ngx_msec_t left)
+ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
-    ngx_msec_t             timeout;
-    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
-    ngx_etcd_grpc_call_t  *call;
+    ngx_msec_t  delay;
 
-    timeout = ngx_etcd_unary_first(unary) << ngx_min(unary->attempts, 16);
+    if ((ngx_msec_int_t) (unary->deadline - ngx_current_msec) <= 0) {
+        ngx_etcd_unary_finish(unary, status, text);
+        return;
+    }
 
-    call = &unary->call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
+    ngx_log_error(NGX_LOG_INFO, unary->cluster->log, 0,
+                  "etcd cluster \"%V\": %s failed: %s: %V, trying again",
+                  &unary->cluster->conf->name, unary->name,
+                  ngx_etcd_grpc_status_name(status), text);
 
-    call->method = unary->method;
-    call->response = unary->response;
-    call->timeout = ngx_min(timeout, left);
-    call->metadata = md;
-    call->nmetadata = ngx_etcd_auth_metadata(unary->cluster->auth, md,
-                                             &unary->token);
-    call->message = ngx_etcd_unary_message;
-    call->done = ngx_etcd_unary_ended;
-    call->data = unary;
+    unary->failure = status;
+    unary->ntext = ngx_min(text->len, NGX_ETCD_UNARY_TEXT);
+    ngx_memcpy(unary->text, text->data, unary->ntext);
 
-    unary->attempts++;
-    unary->started = ngx_current_msec;
-    unary->last = ngx_etcd_clock();
-    unary->mark = ngx_etcd_history_mark(unary->cluster);
-    unary->connection = unary->cluster->reads->connection;
+    /*
+     * The fault may be the endpoint's own: the second attempt goes to another
+     * endpoint at once.  "Too many requests" concerns the whole cluster: wait,
+     * and longer each time.
+     */
 
-    if (unary->first == 0) {
-        unary->first = unary->last;
+    if (status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
+        || unary->call.unprocessed
+        || unary->attempts > 1)
+    {
+        delay = ngx_etcd_backoff(unary->cluster, unary->attempts);
 
     } else {
-        unary->repeated = 1;
+        delay = 1;
     }
 
-    if (ngx_etcd_grpc_request(h2, call, unary->request) != NGX_OK) {
-        ngx_add_timer(&unary->timer,
-                      ngx_etcd_backoff(unary->cluster, unary->attempts));
-        return;
-    }
+    ngx_add_timer(&unary->timer, delay);
 
-    unary->calling = 1;
+    ngx_etcd_unary_blame(unary, status, text);
 }
 
 
 static void
-ngx_etcd_unary_ready(void *data)
+ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
-    ngx_etcd_unary_t *unary = data;
+    unary->oversize = unary->call.oversize;
 
-    ngx_etcd_event_stop(&unary->timer);
-
-    ngx_etcd_unary_attempt(unary);
-}
-
-
-static void
-ngx_etcd_unary_timer(ngx_event_t *ev)
-{
-    ngx_etcd_unary_t  *unary;
-
-    unary = ev->data;
-
-    ngx_etcd_waiter_forget(&unary->waiter);
-
-    if ((ngx_msec_int_t) (unary->deadline - ngx_current_msec) > 0) {
-        ngx_etcd_unary_attempt(unary);
+    if (!ngx_etcd_backoff_retriable(status)) {
+        ngx_etcd_unary_measure(unary, unary->last);
+        ngx_etcd_unary_finish(unary, status, text);
         return;
     }
 
-    ngx_etcd_unary_expire(unary);
-}
+    unary->waited += ngx_etcd_clock() - unary->last;
 
+    if (!unary->call.unprocessed) {
+        unary->unknown = 1;
+    }
 
-static void
-ngx_etcd_unary_expire(ngx_etcd_unary_t *unary)
-{
-    u_char     reason[NGX_ETCD_UNARY_TEXT];
-    ngx_str_t  text;
-
-    if (unary->cluster->auth->unauthorized) {
-        ngx_str_set(&text, "the user is refused");
-        ngx_etcd_unary_finish(unary, NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+    if (unary->oversize) {
+        ngx_etcd_unary_finish(unary, status, text);
         return;
     }
 
-    if (unary->failure != NGX_ETCD_GRPC_OK) {
-
-        /* done() may free "unary" */
-
-        text.data = reason;
-        text.len = unary->ntext;
-        ngx_memcpy(reason, unary->text, unary->ntext);
-
-        ngx_etcd_unary_finish(unary, unary->failure, &text);
+    if (unary->unknown && !unary->idempotent) {
+        ngx_etcd_unary_blame(unary, status, text);
+        ngx_etcd_unary_finish(unary, status, text);
         return;
     }
 
-    ngx_str_set(&text, "no endpoint answered in time");
-    ngx_etcd_unary_finish(unary, NGX_ETCD_GRPC_UNAVAILABLE, &text);
-}
-
-
-static ngx_int_t
-ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
-    ngx_pool_t *pool)
-{
-    ngx_etcd_unary_t  *unary;
-
-    unary = call->data;
-
-    if (unary->message != NULL) {
-        return NGX_ERROR;
-    }
-
-    unary->message = message;
-    unary->pool = pool;
-
-    return NGX_DONE;
+    ngx_etcd_unary_again(unary, status, text);
 }
 
 
@@ -337,223 +343,138 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 }
 
 
-/*
- * The third attempt may be answered quickly because etcd has processed an
- * earlier one: two endpoints were too slow for it, which is not the fault of
- * one of them.  Pauses do not count, nor does the time without a connection:
- * an etcd that was down, or refused requests at once, is not slow.
- */
-
 static void
-ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent)
+ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
+    ngx_msec_t left)
 {
-    uint64_t  took, half;
+    ngx_msec_t             timeout;
+    ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_grpc_call_t  *call;
 
-    if (!unary->writes && !unary->roomy) {
-        return;
-    }
+    timeout = ngx_etcd_unary_first(unary) << ngx_min(unary->attempts, 16);
 
-    took = ngx_etcd_clock() - sent;
-    half = ngx_etcd_unary_timeout(unary) / 2;
+    call = &unary->call;
+    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
 
-    if (unary->attempts > 2) {
-        took += unary->waited;
-    }
+    call->method = unary->method;
+    call->response = unary->response;
+    call->timeout = ngx_min(timeout, left);
+    call->metadata = md;
+    call->nmetadata = ngx_etcd_auth_metadata(unary->cluster->auth, md,
+                                             &unary->token);
+    call->message = ngx_etcd_unary_message;
+    call->done = ngx_etcd_unary_ended;
+    call->data = unary;
 
-    ngx_etcd_latency_saw(&unary->cluster->latency,
-                         (ngx_msec_t) ngx_min(took, half));
-}
+    unary->attempts++;
+    unary->started = ngx_current_msec;
+    unary->last = ngx_etcd_clock();
+    unary->mark = ngx_etcd_history_mark(unary->cluster);
+    unary->connection = unary->cluster->reads->connection;
 
-
-static ngx_uint_t
-ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    return status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
-           && ngx_strlcasestrn(text->data, text->data + text->len,
-                               (u_char *) NGX_ETCD_UNARY_NOSPACE,
-                               sizeof(NGX_ETCD_UNARY_NOSPACE) - 2)
-              != NULL;
-}
-
-
-static void
-ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    unary->oversize = unary->call.oversize;
-
-    if (!ngx_etcd_backoff_retriable(status)) {
-        ngx_etcd_unary_measure(unary, unary->last);
-        ngx_etcd_unary_finish(unary, status, text);
-        return;
-    }
-
-    unary->waited += ngx_etcd_clock() - unary->last;
-
-    if (!unary->call.unprocessed) {
-        unary->unknown = 1;
-    }
-
-    if (unary->oversize) {
-        ngx_etcd_unary_finish(unary, status, text);
-        return;
-    }
-
-    if (unary->unknown && !unary->idempotent) {
-        ngx_etcd_unary_blame(unary, status, text);
-        ngx_etcd_unary_finish(unary, status, text);
-        return;
-    }
-
-    ngx_etcd_unary_again(unary, status, text);
-}
-
-
-static void
-ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_msec_t  delay;
-
-    if ((ngx_msec_int_t) (unary->deadline - ngx_current_msec) <= 0) {
-        ngx_etcd_unary_finish(unary, status, text);
-        return;
-    }
-
-    ngx_log_error(NGX_LOG_INFO, unary->cluster->log, 0,
-                  "etcd cluster \"%V\": %s failed: %s: %V, trying again",
-                  &unary->cluster->conf->name, unary->name,
-                  ngx_etcd_grpc_status_name(status), text);
-
-    unary->failure = status;
-    unary->ntext = ngx_min(text->len, NGX_ETCD_UNARY_TEXT);
-    ngx_memcpy(unary->text, text->data, unary->ntext);
-
-    /*
-     * The fault may be the endpoint's own: the second attempt goes to another
-     * endpoint at once.  "Too many requests" concerns the whole cluster: wait,
-     * and longer each time.
-     */
-
-    if (status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
-        || unary->call.unprocessed
-        || unary->attempts > 1)
-    {
-        delay = ngx_etcd_backoff(unary->cluster, unary->attempts);
+    if (unary->first == 0) {
+        unary->first = unary->last;
 
     } else {
-        delay = 1;
+        unary->repeated = 1;
     }
 
-    ngx_add_timer(&unary->timer, delay);
-
-    ngx_etcd_unary_blame(unary, status, text);
-}
-
-
-/*
- * Leaves the endpoint, unless it is slow only because it sends another answer,
- * or the attempt was short beside the failures before it: where all endpoints
- * are slow, leaving one ends the calls that it would have answered.
- */
-
-static void
-ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_etcd_channel_t  *reads;
-
-    reads = unary->cluster->reads;
-
-    if (status == NGX_ETCD_GRPC_UNAVAILABLE
-        || ((ngx_msec_int_t) (reads->heard - unary->started) < 0
-            && ngx_current_msec - unary->started
-               >= ngx_etcd_unary_patience(unary)))
-    {
-        ngx_etcd_channel_failed(reads, text);
-    }
-}
-
-
-/*
- * Patience lasts as long as an attempt after as many failures as the channel
- * had in a row.  Every call must have time to leave the endpoint, though: a
- * quarter of its timeout is enough.
- */
-
-static ngx_msec_t
-ngx_etcd_unary_patience(ngx_etcd_unary_t *unary)
-{
-    ngx_msec_t  first, patience, quarter;
-    ngx_uint_t  failures;
-
-    failures = unary->cluster->reads->failures;
-    quarter = ngx_etcd_unary_timeout(unary) / 4;
-
-    first = ngx_etcd_unary_first(unary);
-    patience = first << ngx_min(failures, 16);
-
-    return ngx_min(patience, ngx_max(quarter, first));
-}
-
-
-/* Half of the timeout leaves as much for another endpoint. */
-
-static ngx_msec_t
-ngx_etcd_unary_first(ngx_etcd_unary_t *unary)
-{
-    return ngx_etcd_latency_attempt(&unary->cluster->latency,
-                                    NGX_ETCD_UNARY_ATTEMPT,
-                                    ngx_etcd_unary_timeout(unary) / 2);
-}
-
-
-static ngx_msec_t
-ngx_etcd_unary_timeout(ngx_etcd_unary_t *unary)
-{
-    return unary->timeout ? unary->timeout
-                          : unary->cluster->conf->request_timeout;
-}
-
-
-static void
-ngx_etcd_unary_finish(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_pool_t        *pool;
-    ProtobufCMessage  *message;
-
-    ngx_etcd_unary_stop(unary);
-
-    pool = unary->pool;
-    message = unary->message;
-
-    unary->pool = NULL;
-    unary->message = NULL;
-
-    unary->done(unary, status, text, message, pool);
-}
-
-
-static void
-ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
-{
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    hedge = &unary->hedge;
-
-    hedge->calling = 0;
-    hedge->message = NULL;
-    hedge->pool = NULL;
-
-    if (!unary->cluster->hedges || !unary->idempotent || unary->patient) {
+    if (ngx_etcd_grpc_request(h2, call, unary->request) != NGX_OK) {
+        ngx_add_timer(&unary->timer,
+                      ngx_etcd_backoff(unary->cluster, unary->attempts));
         return;
     }
 
-    ngx_etcd_event_init_timer(&hedge->timer, ngx_etcd_unary_hedge_timer, unary,
-                              unary->cluster->log);
+    unary->calling = 1;
+}
 
-    ngx_add_timer(&hedge->timer, ngx_etcd_unary_hedge_pause(unary));
+
+static void
+ngx_etcd_unary_attempt(ngx_etcd_unary_t *unary)
+{
+    ngx_msec_t         left;
+    ngx_msec_int_t     rest;
+    ngx_etcd_auth_t   *auth;
+    ngx_etcd_http2_t  *h2;
+
+    auth = unary->cluster->auth;
+
+    rest = (ngx_msec_int_t) (unary->deadline - ngx_current_msec);
+    left = (rest > 0) ? (ngx_msec_t) rest : 1;
+
+    h2 = ngx_etcd_channel_get(unary->cluster->reads);
+
+    if (h2 == NULL) {
+        ngx_etcd_channel_wait(unary->cluster->reads, &unary->waiter);
+        ngx_add_timer(&unary->timer, left);
+        return;
+    }
+
+    if (!ngx_etcd_auth_ready(auth)) {
+        ngx_etcd_auth_wait(auth, &unary->waiter);
+        ngx_add_timer(&unary->timer, left);
+        return;
+    }
+
+    ngx_etcd_unary_call(unary, h2, left);
+}
+
+
+static void
+ngx_etcd_unary_ready(void *data)
+{
+    ngx_etcd_unary_t *unary = data;
+
+    ngx_etcd_event_stop(&unary->timer);
+
+    ngx_etcd_unary_attempt(unary);
+}
+
+
+static void
+ngx_etcd_unary_expire(ngx_etcd_unary_t *unary)
+{
+    u_char     reason[NGX_ETCD_UNARY_TEXT];
+    ngx_str_t  text;
+
+    if (unary->cluster->auth->unauthorized) {
+        ngx_str_set(&text, "the user is refused");
+        ngx_etcd_unary_finish(unary, NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+        return;
+    }
+
+    if (unary->failure != NGX_ETCD_GRPC_OK) {
+
+        /* done() may free "unary" */
+
+        text.data = reason;
+        text.len = unary->ntext;
+        ngx_memcpy(reason, unary->text, unary->ntext);
+
+        ngx_etcd_unary_finish(unary, unary->failure, &text);
+        return;
+    }
+
+    ngx_str_set(&text, "no endpoint answered in time");
+    ngx_etcd_unary_finish(unary, NGX_ETCD_GRPC_UNAVAILABLE, &text);
+}
+
+
+static void
+ngx_etcd_unary_timer(ngx_event_t *ev)
+{
+    ngx_etcd_unary_t  *unary;
+
+    unary = ev->data;
+
+    ngx_etcd_waiter_forget(&unary->waiter);
+
+    if ((ngx_msec_int_t) (unary->deadline - ngx_current_msec) > 0) {
+        ngx_etcd_unary_attempt(unary);
+        return;
+    }
+
+    ngx_etcd_unary_expire(unary);
 }
 
 
@@ -566,34 +487,113 @@ ngx_etcd_unary_hedge_pause(ngx_etcd_unary_t *unary)
 }
 
 
-/* the streams channel is likely to be connected to another endpoint */
+static ngx_int_t
+ngx_etcd_unary_hedge_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    unary = call->data;
+    hedge = &unary->hedge;
+
+    if (hedge->message != NULL) {
+        return NGX_ERROR;
+    }
+
+    hedge->message = message;
+    hedge->pool = pool;
+
+    return NGX_DONE;
+}
+
+
+/*
+ * If the copy used another channel, and the reads channel has received nothing
+ * for NGX_ETCD_UNARY_ATTEMPT ms, the reads channel leaves its endpoint.
+ */
 
 static void
-ngx_etcd_unary_hedge_timer(ngx_event_t *ev)
+ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_msec_t           pause;
-    ngx_etcd_unary_t    *unary;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_str_t                reason;
+    ngx_uint_t               silent;
+    ngx_etcd_channel_t      *reads;
+    ngx_etcd_unary_hedge_t  *hedge;
 
-    unary = ev->data;
-    cluster = unary->cluster;
+    hedge = &unary->hedge;
+    reads = unary->cluster->reads;
 
-    pause = ngx_etcd_unary_hedge_pause(unary);
+    silent = (unary->calling
+              && hedge->channel != reads
+              && ngx_current_msec - unary->started >= NGX_ETCD_UNARY_ATTEMPT
+              && (ngx_msec_int_t) (reads->heard - unary->started) < 0);
 
-    ngx_add_timer(ev, pause * 3 / 4 + (ngx_msec_t) ngx_random() % (pause / 2));
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, unary->cluster->log, 0,
+                   "etcd %s: answered by its copy on %s", unary->name,
+                   hedge->channel->name);
 
-    ngx_etcd_unary_hedge_stop(unary);
+    ngx_etcd_unary_drop(unary);
 
-    if (!ngx_etcd_auth_ready(cluster->auth)) {
+    unary->message = hedge->message;
+    unary->pool = hedge->pool;
+    unary->last = hedge->sent;
+    unary->mark = hedge->mark;
+    unary->connection = 0;
+
+    hedge->message = NULL;
+    hedge->pool = NULL;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        unary->unknown = 0;
+    }
+
+    ngx_etcd_unary_finish(unary, status, text);
+
+    /* done() may have freed "unary" */
+
+    if (silent) {
+        ngx_str_set(&reason, "another endpoint answered first");
+        ngx_etcd_channel_failed(reads, &reason);
+    }
+}
+
+
+/* a failed copy is ignored: the attempts and the next copy continue */
+
+static void
+ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_unary_hedge_t  *hedge;
+
+    unary = call->data;
+    hedge = &unary->hedge;
+    auth = unary->cluster->auth;
+
+    hedge->calling = 0;
+
+    if (status == NGX_ETCD_GRPC_OK && hedge->message != NULL) {
+        ngx_etcd_auth_accepted(auth);
+        ngx_etcd_unary_measure(unary, hedge->sent);
+        ngx_etcd_unary_hedge_answered(unary, status, text);
         return;
     }
 
-    if (ngx_etcd_channel_get(cluster->streams) != NULL) {
-        ngx_etcd_unary_hedge_send(unary, cluster->streams);
+    ngx_etcd_unary_hedge_stop(unary);
 
-    } else if (ngx_etcd_channel_get(cluster->reads) != NULL) {
-        ngx_etcd_unary_hedge_send(unary, cluster->reads);
+    if (status == NGX_ETCD_GRPC_OK
+        || ngx_etcd_backoff_retriable(status)
+        || ngx_etcd_auth_refused(auth, hedge->channel, hedge->token, status,
+                                 text))
+    {
+        return;
     }
+
+    ngx_etcd_unary_hedge_answered(unary, status, text);
 }
 
 
@@ -647,131 +647,93 @@ ngx_etcd_unary_hedge_send(ngx_etcd_unary_t *unary, ngx_etcd_channel_t *channel)
 }
 
 
-static void
-ngx_etcd_unary_hedge_stop(ngx_etcd_unary_t *unary)
-{
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    hedge = &unary->hedge;
-
-    if (hedge->calling) {
-        hedge->calling = 0;
-        ngx_etcd_grpc_cancel(&hedge->call);
-    }
-
-    if (hedge->pool != NULL) {
-        ngx_destroy_pool(hedge->pool);
-        hedge->pool = NULL;
-        hedge->message = NULL;
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_unary_hedge_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool)
-{
-    ngx_etcd_unary_t        *unary;
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    unary = call->data;
-    hedge = &unary->hedge;
-
-    if (hedge->message != NULL) {
-        return NGX_ERROR;
-    }
-
-    hedge->message = message;
-    hedge->pool = pool;
-
-    return NGX_DONE;
-}
-
-
-/* a failed copy is ignored: the attempts and the next copy continue */
+/* the streams channel is likely to be connected to another endpoint */
 
 static void
-ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_unary_hedge_timer(ngx_event_t *ev)
 {
-    ngx_etcd_auth_t         *auth;
-    ngx_etcd_unary_t        *unary;
-    ngx_etcd_unary_hedge_t  *hedge;
+    ngx_msec_t           pause;
+    ngx_etcd_unary_t    *unary;
+    ngx_etcd_cluster_t  *cluster;
 
-    unary = call->data;
-    hedge = &unary->hedge;
-    auth = unary->cluster->auth;
+    unary = ev->data;
+    cluster = unary->cluster;
 
-    hedge->calling = 0;
+    pause = ngx_etcd_unary_hedge_pause(unary);
 
-    if (status == NGX_ETCD_GRPC_OK && hedge->message != NULL) {
-        ngx_etcd_auth_accepted(auth);
-        ngx_etcd_unary_measure(unary, hedge->sent);
-        ngx_etcd_unary_hedge_answered(unary, status, text);
-        return;
-    }
+    ngx_add_timer(ev, pause * 3 / 4 + (ngx_msec_t) ngx_random() % (pause / 2));
 
     ngx_etcd_unary_hedge_stop(unary);
 
-    if (status == NGX_ETCD_GRPC_OK
-        || ngx_etcd_backoff_retriable(status)
-        || ngx_etcd_auth_refused(auth, hedge->channel, hedge->token, status,
-                                 text))
-    {
+    if (!ngx_etcd_auth_ready(cluster->auth)) {
         return;
     }
 
-    ngx_etcd_unary_hedge_answered(unary, status, text);
+    if (ngx_etcd_channel_get(cluster->streams) != NULL) {
+        ngx_etcd_unary_hedge_send(unary, cluster->streams);
+
+    } else if (ngx_etcd_channel_get(cluster->reads) != NULL) {
+        ngx_etcd_unary_hedge_send(unary, cluster->reads);
+    }
 }
 
 
-/*
- * If the copy used another channel, and the reads channel has received nothing
- * for NGX_ETCD_UNARY_ATTEMPT ms, the reads channel leaves its endpoint.
- */
-
 static void
-ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
 {
-    ngx_str_t                reason;
-    ngx_uint_t               silent;
-    ngx_etcd_channel_t      *reads;
     ngx_etcd_unary_hedge_t  *hedge;
 
     hedge = &unary->hedge;
-    reads = unary->cluster->reads;
 
-    silent = (unary->calling
-              && hedge->channel != reads
-              && ngx_current_msec - unary->started >= NGX_ETCD_UNARY_ATTEMPT
-              && (ngx_msec_int_t) (reads->heard - unary->started) < 0);
-
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, unary->cluster->log, 0,
-                   "etcd %s: answered by its copy on %s", unary->name,
-                   hedge->channel->name);
-
-    ngx_etcd_unary_drop(unary);
-
-    unary->message = hedge->message;
-    unary->pool = hedge->pool;
-    unary->last = hedge->sent;
-    unary->mark = hedge->mark;
-    unary->connection = 0;
-
+    hedge->calling = 0;
     hedge->message = NULL;
     hedge->pool = NULL;
 
-    if (status == NGX_ETCD_GRPC_OK) {
-        unary->unknown = 0;
+    if (!unary->cluster->hedges || !unary->idempotent || unary->patient) {
+        return;
     }
 
-    ngx_etcd_unary_finish(unary, status, text);
+    ngx_etcd_event_init_timer(&hedge->timer, ngx_etcd_unary_hedge_timer, unary,
+                              unary->cluster->log);
 
-    /* done() may have freed "unary" */
+    ngx_add_timer(&hedge->timer, ngx_etcd_unary_hedge_pause(unary));
+}
 
-    if (silent) {
-        ngx_str_set(&reason, "another endpoint answered first");
-        ngx_etcd_channel_failed(reads, &reason);
-    }
+
+void
+ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
+{
+    unary->attempts = 0;
+    unary->message = NULL;
+    unary->pool = NULL;
+    unary->failure = NGX_ETCD_GRPC_OK;
+    unary->calling = 0;
+    unary->unknown = 0;
+    unary->repeated = 0;
+    unary->oversize = 0;
+    unary->full = 0;
+    unary->first = 0;
+    unary->last = 0;
+    unary->waited = 0;
+
+    unary->deadline = ngx_current_msec + ngx_etcd_unary_timeout(unary);
+
+    unary->waiter.handler = ngx_etcd_unary_ready;
+    unary->waiter.data = unary;
+
+    ngx_etcd_event_init_timer(&unary->timer, ngx_etcd_unary_timer, unary,
+                              unary->cluster->log);
+
+    ngx_etcd_unary_hedge_init(unary);
+
+    ngx_etcd_unary_attempt(unary);
+}
+
+
+void
+ngx_etcd_unary_cancel(ngx_etcd_unary_t *unary)
+{
+    ngx_etcd_unary_stop(unary);
+
+    ngx_etcd_unary_drop(unary);
 }

@@ -23,41 +23,6 @@ static void ngx_etcd_watch_ended(void *data);
 static void ngx_etcd_watch_relist(void *data, ngx_uint_t foreign);
 static void ngx_etcd_watch_stop(void *data);
 
-static void ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response);
-static void ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response);
-static void ngx_etcd_watch_declined(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response);
-static void ngx_etcd_watch_timer(ngx_event_t *ev);
-static void ngx_etcd_watch_refused(void *data, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text);
-static void ngx_etcd_watch_rest(ngx_etcd_watch_t *watch);
-static void ngx_etcd_watch_detach(ngx_etcd_watch_t *watch);
-
-static void ngx_etcd_watch_continue(ngx_etcd_watch_t *watch,
-    Etcd__ResponseHeader *header);
-static void ngx_etcd_watch_replay(ngx_etcd_watch_t *watch);
-static void ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response,
-    int64_t revision);
-static void ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision);
-
-static void ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch);
-static void ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n);
-static void ngx_etcd_watch_overflow(void *data);
-
-static void ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch);
-static ngx_uint_t ngx_etcd_watch_pending(void *data);
-static void ngx_etcd_watch_verified(void *data, uint64_t time);
-static void ngx_etcd_watch_differs(void *data);
-
-static void ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision);
-static void ngx_etcd_watch_list_begin(ngx_etcd_list_t *list);
-static ngx_int_t ngx_etcd_watch_list_keys(ngx_etcd_list_t *list,
-    Etcd__KeyValue **kvs, size_t n);
-static void ngx_etcd_watch_list_done(ngx_etcd_list_t *list,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision);
-
 
 static const ngx_etcd_watch_stream_handlers_t  ngx_etcd_watch_handlers = {
     ngx_etcd_watch_advance,
@@ -67,6 +32,321 @@ static const ngx_etcd_watch_stream_handlers_t  ngx_etcd_watch_handlers = {
     ngx_etcd_watch_relist,
     ngx_etcd_watch_stop
 };
+
+
+static void
+ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
+{
+    ngx_etcd_watch_t *watch = list->data;
+
+    watch->volume = 0;
+    watch->verify.nkeys = 0;
+    watch->pieces.split = 0;
+    watch->list(watch);
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
+{
+    ngx_etcd_watch_t *watch = list->data;
+
+    size_t  i;
+
+    watch->verify.nkeys += n;
+
+    for (i = 0; i < n; i++) {
+        watch->volume += kvs[i]->key.len + kvs[i]->value.len;
+        ngx_etcd_watch_range_strip(&watch->range, &kvs[i]->key);
+    }
+
+    return watch->keys(watch, kvs, n);
+}
+
+
+/* all keys at that revision were reported; later events are buffered */
+
+static void
+ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    watch->missed = 0;
+    watch->revision = revision;
+    watch->listed(watch, revision);
+    watch->foreign = 0;
+
+    if (watch->state != NGX_ETCD_WATCH_ACTIVE) {
+        return;
+    }
+
+    ngx_etcd_watch_events_release(&watch->pieces);
+
+    ngx_etcd_watch_resume_behind(&watch->resume, 0);
+    ngx_etcd_fresh_ask(&watch->stream->fresh);
+}
+
+
+/* Takes the watch off the stream, in any state. */
+
+static void
+ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
+{
+    if (watch->state == NGX_ETCD_WATCH_LISTING || watch->listing) {
+        watch->listing = 0;
+        ngx_etcd_list_cancel(&watch->reader);
+        watch->stream->nlisting--;
+    }
+
+    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
+        ngx_etcd_watch_resume_stop(&watch->resume);
+        ngx_etcd_verify_stop(&watch->verify);
+        ngx_etcd_watch_resume_behind(&watch->resume, 1);
+    }
+
+    ngx_etcd_watch_stream_detach(&watch->member);
+    ngx_etcd_watch_events_drop(&watch->pieces);
+
+    ngx_etcd_event_stop(&watch->timer);
+}
+
+
+static void
+ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
+{
+    /*
+     * A part of a revision was passed on.  Its events must not come again,
+     * because ngx_etcd_verify_event() counts keys: list instead.
+     */
+
+    if (watch->pieces.split) {
+        watch->pieces.split = 0;
+        watch->revision = 0;
+    }
+
+    watch->state = watch->revision ? NGX_ETCD_WATCH_LISTED
+                                   : NGX_ETCD_WATCH_NEW;
+}
+
+
+/* Creates the watch again, at its revision, or after a list. */
+
+static void
+ngx_etcd_watch_replay(ngx_etcd_watch_t *watch)
+{
+    watch->list_first = (watch->revision == 0);
+
+    ngx_etcd_watch_detach(watch);
+
+    watch->missed = 0;
+    ngx_etcd_watch_rest(watch);
+}
+
+
+static void
+ngx_etcd_watch_refused(void *data, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_etcd_watch_detach(watch);
+
+    watch->state = NGX_ETCD_WATCH_WAITING;
+    ngx_add_timer(&watch->timer, ngx_etcd_backoff(watch->stream->cluster,
+                                                  ++watch->failures));
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
+        ngx_etcd_watch_resume_behind(&watch->resume, 0);
+    }
+
+    watch->failed(watch, status, text);
+}
+
+
+static void
+ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, int64_t revision)
+{
+    ngx_uint_t                active;
+    ngx_etcd_watch_t         *watch;
+    ngx_etcd_watch_stream_t  *stream;
+
+    watch = list->data;
+    stream = watch->stream;
+
+    stream->nlisting--;
+
+    active = watch->listing;
+    watch->listing = 0;
+
+    if (!active) {
+        watch->state = NGX_ETCD_WATCH_LISTED;
+    }
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        watch->failures = 0;
+        ngx_etcd_watch_stream_listed(stream, revision);
+
+        if (!active) {
+            watch->list_first = 0;
+            ngx_etcd_watch_resume_behind(&watch->resume, 1);
+        }
+
+        ngx_etcd_watch_caught_up(watch, revision);
+
+    } else if (active && status == NGX_ETCD_GRPC_OUT_OF_RANGE) {
+
+        /* the revision was compacted before the list was complete */
+
+        ngx_etcd_watch_replay(watch);
+
+    } else {
+        ngx_etcd_watch_refused(watch, status, text);
+    }
+
+    ngx_etcd_watch_stream_advance(stream);
+}
+
+
+static void
+ngx_etcd_watch_timer(ngx_event_t *ev)
+{
+    ngx_etcd_watch_t *watch = ev->data;
+
+    ngx_etcd_watch_rest(watch);
+
+    ngx_etcd_watch_stream_advance(watch->stream);
+}
+
+
+static void
+ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    ngx_int_t  rc;
+    ngx_str_t  text;
+
+    if (response == NULL) {
+        ngx_etcd_watch_replay(watch);
+        ngx_etcd_watch_stream_advance(watch->stream);
+        return;
+    }
+
+    /* the history may have changed while the stream was closed */
+
+    watch->foreign = 1;
+
+    ngx_etcd_watch_list_begin(&watch->reader);
+
+    rc = ngx_etcd_watch_list_keys(&watch->reader, response->kvs,
+                                  response->n_kvs);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_watch_list_keys(&watch->reader, NULL, 0);
+    }
+
+    if (rc == NGX_OK) {
+        ngx_etcd_watch_caught_up(watch, revision);
+
+    } else if (rc == NGX_AGAIN) {
+
+        /* many keys are gone: a list removes them in pieces */
+
+        ngx_etcd_watch_again(watch, 0);
+
+    } else {
+        ngx_str_set(&text, "the response could not be used");
+        ngx_etcd_watch_refused(watch, NGX_ETCD_GRPC_INTERNAL, &text);
+    }
+}
+
+
+static void
+ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    size_t  i;
+
+    for (i = 0; i < n; i++) {
+        ngx_etcd_verify_event(&watch->verify, events[i]);
+    }
+
+    ngx_etcd_watch_resume_reached(&watch->resume);
+    watch->events(watch, events, n, watch->revision);
+    ngx_etcd_verify_reached(&watch->verify);
+}
+
+
+static void
+ngx_etcd_watch_overflow(void *data)
+{
+    ngx_etcd_watch_again(data, 0);
+}
+
+
+static void
+ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_watch_events_t  *pieces;
+
+    pieces = &watch->pieces;
+
+    pieces->stream = watch->stream;
+    pieces->range = &watch->range;
+    pieces->revision = &watch->revision;
+    pieces->events = ngx_etcd_watch_events;
+    pieces->overflow = ngx_etcd_watch_overflow;
+    pieces->data = watch;
+}
+
+
+static ngx_uint_t
+ngx_etcd_watch_pending(void *data)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    return ngx_etcd_watch_events_pending(&watch->pieces);
+}
+
+
+static void
+ngx_etcd_watch_verified(void *data, uint64_t time)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    watch->verified(watch, time);
+}
+
+
+static void
+ngx_etcd_watch_differs(void *data)
+{
+    ngx_etcd_watch_t *watch = data;
+
+    /* values may differ though revisions are equal */
+
+    watch->foreign = 1;
+    ngx_etcd_watch_again(watch, 0);
+}
+
+
+static void
+ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_verify_t  *verify;
+
+    verify = &watch->verify;
+
+    verify->stream = watch->stream;
+    verify->range = &watch->range;
+    verify->revision = &watch->revision;
+    verify->interval = watch->verify_interval;
+    verify->pending = ngx_etcd_watch_pending;
+    verify->verified = ngx_etcd_watch_verified;
+    verify->differs = ngx_etcd_watch_differs;
+    verify->refused = ngx_etcd_watch_refused;
+    verify->data = watch;
+}
 
 
 ngx_int_t
@@ -164,6 +444,18 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 }
 
 
+/* revision 0: the newest */
+
+static void
+ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision)
+{
+    watch->stream->nlisting++;
+
+    watch->reader.pinned = revision;
+    ngx_etcd_list_start(&watch->reader);
+}
+
+
 static void
 ngx_etcd_watch_advance(void *data)
 {
@@ -213,61 +505,41 @@ ngx_etcd_watch_advance(void *data)
 }
 
 
-static void
-ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response)
-{
-    ngx_etcd_watch_t *watch = data;
+/* etcd has refused to create the watch, or has ended it */
 
-    if (response->canceled && response->compact_revision == 0) {
-        watch->state = NGX_ETCD_WATCH_LISTED;
-        ngx_etcd_watch_declined(watch, response);
+static void
+ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
+{
+    u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_WATCH_REASON)];
+    ngx_str_t                 raw, text;
+    ngx_etcd_grpc_status_e    status;
+    ngx_etcd_watch_stream_t  *stream;
+
+    stream = watch->stream;
+
+    raw = ngx_etcd_bytes_str(&response->cancel_reason);
+
+    status = ngx_etcd_watch_request_status(&raw);
+
+    text.data = shown;
+    text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_WATCH_REASON) - shown;
+
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, stream->cluster->log, 0,
+                   "etcd watch \"%V\": canceled, id %L: \"%V\"",
+                   &watch->prefix, response->watch_id, &text);
+
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
+        || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
+            && ngx_etcd_auth_outdated(stream->cluster->auth, stream->token)))
+    {
+        ngx_etcd_watch_detach(watch);
+
+        ngx_etcd_watch_rest(watch);
+        ngx_etcd_watch_stream_unauthenticated(stream, &text);
         return;
     }
 
-    if (watch->revision == 0 && !(watch->prompt && watch->from_now)) {
-
-        /* the revision became void before the answer came */
-
-        ngx_etcd_watch_stream_cancel(watch->stream, response->watch_id);
-        watch->state = NGX_ETCD_WATCH_NEW;
-        return;
-    }
-
-    ngx_etcd_watch_established(watch, response);
-}
-
-
-static void
-ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
-    Etcd__WatchResponse *response)
-{
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = watch->stream->cluster;
-
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, cluster->log, 0,
-                   "etcd watch \"%V\": created, id %L, from revision %L",
-                   &watch->prefix, response->watch_id, watch->revision);
-
-    watch->state = NGX_ETCD_WATCH_ACTIVE;
-    ngx_etcd_watch_stream_activate(&watch->member, response->watch_id);
-
-    watch->creates++;
-    watch->failures = 0;
-
-    ngx_etcd_auth_accepted(cluster->auth);
-    ngx_etcd_verify_start(&watch->verify);
-
-    if (watch->revision != 0 && !response->canceled) {
-
-        /* an owner that has reported a refusal must learn that it is over */
-
-        watch->events(watch, NULL, 0, watch->revision);
-    }
-
-    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_watch_continue(watch, response->header);
-    }
+    ngx_etcd_watch_refused(watch, status, &text);
 }
 
 
@@ -310,81 +582,86 @@ ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
 }
 
 
-/* Creates the watch again, at its revision, or after a list. */
-
 static void
-ngx_etcd_watch_replay(ngx_etcd_watch_t *watch)
+ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
+    Etcd__WatchResponse *response)
 {
-    watch->list_first = (watch->revision == 0);
+    ngx_etcd_cluster_t  *cluster;
 
-    ngx_etcd_watch_detach(watch);
+    cluster = watch->stream->cluster;
 
-    watch->missed = 0;
-    ngx_etcd_watch_rest(watch);
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, cluster->log, 0,
+                   "etcd watch \"%V\": created, id %L, from revision %L",
+                   &watch->prefix, response->watch_id, watch->revision);
+
+    watch->state = NGX_ETCD_WATCH_ACTIVE;
+    ngx_etcd_watch_stream_activate(&watch->member, response->watch_id);
+
+    watch->creates++;
+    watch->failures = 0;
+
+    ngx_etcd_auth_accepted(cluster->auth);
+    ngx_etcd_verify_start(&watch->verify);
+
+    if (watch->revision != 0 && !response->canceled) {
+
+        /* an owner that has reported a refusal must learn that it is over */
+
+        watch->events(watch, NULL, 0, watch->revision);
+    }
+
+    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
+        ngx_etcd_watch_continue(watch, response->header);
+    }
 }
 
 
 static void
-ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
+ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response)
 {
     ngx_etcd_watch_t *watch = data;
 
-    ngx_int_t  rc;
-    ngx_str_t  text;
-
-    if (response == NULL) {
-        ngx_etcd_watch_replay(watch);
-        ngx_etcd_watch_stream_advance(watch->stream);
+    if (response->canceled && response->compact_revision == 0) {
+        watch->state = NGX_ETCD_WATCH_LISTED;
+        ngx_etcd_watch_declined(watch, response);
         return;
     }
 
-    /* the history may have changed while the stream was closed */
+    if (watch->revision == 0 && !(watch->prompt && watch->from_now)) {
 
-    watch->foreign = 1;
+        /* the revision became void before the answer came */
 
-    ngx_etcd_watch_list_begin(&watch->reader);
-
-    rc = ngx_etcd_watch_list_keys(&watch->reader, response->kvs,
-                                  response->n_kvs);
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_watch_list_keys(&watch->reader, NULL, 0);
+        ngx_etcd_watch_stream_cancel(watch->stream, response->watch_id);
+        watch->state = NGX_ETCD_WATCH_NEW;
+        return;
     }
 
-    if (rc == NGX_OK) {
-        ngx_etcd_watch_caught_up(watch, revision);
-
-    } else if (rc == NGX_AGAIN) {
-
-        /* many keys are gone: a list removes them in pieces */
-
-        ngx_etcd_watch_again(watch, 0);
-
-    } else {
-        ngx_str_set(&text, "the response could not be used");
-        ngx_etcd_watch_refused(watch, NGX_ETCD_GRPC_INTERNAL, &text);
-    }
+    ngx_etcd_watch_established(watch, response);
 }
 
 
-/* all keys at that revision were reported; later events are buffered */
-
 static void
-ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
+ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 {
-    watch->missed = 0;
-    watch->revision = revision;
-    watch->listed(watch, revision);
-    watch->foreign = 0;
+    ngx_etcd_cluster_t  *cluster;
 
-    if (watch->state != NGX_ETCD_WATCH_ACTIVE) {
+    if (response->compact_revision != 0) {
+        cluster = watch->stream->cluster;
+        cluster->resyncs++;
+
+        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
+                      "etcd cluster \"%V\": prefix \"%V\": revision %L is "
+                      "compacted (at %L), listing again",
+                      &cluster->conf->name, &watch->prefix,
+                      watch->revision, response->compact_revision);
+
+        ngx_etcd_watch_detach(watch);
+        watch->revision = 0;
+        watch->state = NGX_ETCD_WATCH_NEW;
         return;
     }
 
-    ngx_etcd_watch_events_release(&watch->pieces);
-
-    ngx_etcd_watch_resume_behind(&watch->resume, 0);
-    ngx_etcd_fresh_ask(&watch->stream->fresh);
+    ngx_etcd_watch_declined(watch, response);
 }
 
 
@@ -469,316 +746,4 @@ ngx_etcd_watch_stop(void *data)
     ngx_etcd_watch_events_drop(&watch->pieces);
 
     ngx_etcd_event_stop(&watch->timer);
-}
-
-
-static void
-ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
-{
-    ngx_etcd_cluster_t  *cluster;
-
-    if (response->compact_revision != 0) {
-        cluster = watch->stream->cluster;
-        cluster->resyncs++;
-
-        ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
-                      "etcd cluster \"%V\": prefix \"%V\": revision %L is "
-                      "compacted (at %L), listing again",
-                      &cluster->conf->name, &watch->prefix,
-                      watch->revision, response->compact_revision);
-
-        ngx_etcd_watch_detach(watch);
-        watch->revision = 0;
-        watch->state = NGX_ETCD_WATCH_NEW;
-        return;
-    }
-
-    ngx_etcd_watch_declined(watch, response);
-}
-
-
-/* etcd has refused to create the watch, or has ended it */
-
-static void
-ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
-{
-    u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_WATCH_REASON)];
-    ngx_str_t                 raw, text;
-    ngx_etcd_grpc_status_e    status;
-    ngx_etcd_watch_stream_t  *stream;
-
-    stream = watch->stream;
-
-    raw = ngx_etcd_bytes_str(&response->cancel_reason);
-
-    status = ngx_etcd_watch_request_status(&raw);
-
-    text.data = shown;
-    text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_WATCH_REASON) - shown;
-
-    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, stream->cluster->log, 0,
-                   "etcd watch \"%V\": canceled, id %L: \"%V\"",
-                   &watch->prefix, response->watch_id, &text);
-
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
-        || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
-            && ngx_etcd_auth_outdated(stream->cluster->auth, stream->token)))
-    {
-        ngx_etcd_watch_detach(watch);
-
-        ngx_etcd_watch_rest(watch);
-        ngx_etcd_watch_stream_unauthenticated(stream, &text);
-        return;
-    }
-
-    ngx_etcd_watch_refused(watch, status, &text);
-}
-
-
-static void
-ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
-{
-    /*
-     * A part of a revision was passed on.  Its events must not come again,
-     * because ngx_etcd_verify_event() counts keys: list instead.
-     */
-
-    if (watch->pieces.split) {
-        watch->pieces.split = 0;
-        watch->revision = 0;
-    }
-
-    watch->state = watch->revision ? NGX_ETCD_WATCH_LISTED
-                                   : NGX_ETCD_WATCH_NEW;
-}
-
-
-/* Takes the watch off the stream, in any state. */
-
-static void
-ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
-{
-    if (watch->state == NGX_ETCD_WATCH_LISTING || watch->listing) {
-        watch->listing = 0;
-        ngx_etcd_list_cancel(&watch->reader);
-        watch->stream->nlisting--;
-    }
-
-    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_watch_resume_stop(&watch->resume);
-        ngx_etcd_verify_stop(&watch->verify);
-        ngx_etcd_watch_resume_behind(&watch->resume, 1);
-    }
-
-    ngx_etcd_watch_stream_detach(&watch->member);
-    ngx_etcd_watch_events_drop(&watch->pieces);
-
-    ngx_etcd_event_stop(&watch->timer);
-}
-
-
-static void
-ngx_etcd_watch_refused(void *data, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_etcd_watch_t *watch = data;
-
-    ngx_etcd_watch_detach(watch);
-
-    watch->state = NGX_ETCD_WATCH_WAITING;
-    ngx_add_timer(&watch->timer, ngx_etcd_backoff(watch->stream->cluster,
-                                                  ++watch->failures));
-
-    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        ngx_etcd_watch_resume_behind(&watch->resume, 0);
-    }
-
-    watch->failed(watch, status, text);
-}
-
-
-static void
-ngx_etcd_watch_timer(ngx_event_t *ev)
-{
-    ngx_etcd_watch_t *watch = ev->data;
-
-    ngx_etcd_watch_rest(watch);
-
-    ngx_etcd_watch_stream_advance(watch->stream);
-}
-
-
-static void
-ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch)
-{
-    ngx_etcd_watch_events_t  *pieces;
-
-    pieces = &watch->pieces;
-
-    pieces->stream = watch->stream;
-    pieces->range = &watch->range;
-    pieces->revision = &watch->revision;
-    pieces->events = ngx_etcd_watch_events;
-    pieces->overflow = ngx_etcd_watch_overflow;
-    pieces->data = watch;
-}
-
-
-static void
-ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
-{
-    ngx_etcd_watch_t *watch = data;
-
-    size_t  i;
-
-    for (i = 0; i < n; i++) {
-        ngx_etcd_verify_event(&watch->verify, events[i]);
-    }
-
-    ngx_etcd_watch_resume_reached(&watch->resume);
-    watch->events(watch, events, n, watch->revision);
-    ngx_etcd_verify_reached(&watch->verify);
-}
-
-
-static void
-ngx_etcd_watch_overflow(void *data)
-{
-    ngx_etcd_watch_again(data, 0);
-}
-
-
-static void
-ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
-{
-    ngx_etcd_verify_t  *verify;
-
-    verify = &watch->verify;
-
-    verify->stream = watch->stream;
-    verify->range = &watch->range;
-    verify->revision = &watch->revision;
-    verify->interval = watch->verify_interval;
-    verify->pending = ngx_etcd_watch_pending;
-    verify->verified = ngx_etcd_watch_verified;
-    verify->differs = ngx_etcd_watch_differs;
-    verify->refused = ngx_etcd_watch_refused;
-    verify->data = watch;
-}
-
-
-static ngx_uint_t
-ngx_etcd_watch_pending(void *data)
-{
-    ngx_etcd_watch_t *watch = data;
-
-    return ngx_etcd_watch_events_pending(&watch->pieces);
-}
-
-
-static void
-ngx_etcd_watch_verified(void *data, uint64_t time)
-{
-    ngx_etcd_watch_t *watch = data;
-
-    watch->verified(watch, time);
-}
-
-
-static void
-ngx_etcd_watch_differs(void *data)
-{
-    ngx_etcd_watch_t *watch = data;
-
-    /* values may differ though revisions are equal */
-
-    watch->foreign = 1;
-    ngx_etcd_watch_again(watch, 0);
-}
-
-
-/* revision 0: the newest */
-
-static void
-ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision)
-{
-    watch->stream->nlisting++;
-
-    watch->reader.pinned = revision;
-    ngx_etcd_list_start(&watch->reader);
-}
-
-
-static void
-ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
-{
-    ngx_etcd_watch_t *watch = list->data;
-
-    watch->volume = 0;
-    watch->verify.nkeys = 0;
-    watch->pieces.split = 0;
-    watch->list(watch);
-}
-
-
-static ngx_int_t
-ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
-{
-    ngx_etcd_watch_t *watch = list->data;
-
-    size_t  i;
-
-    watch->verify.nkeys += n;
-
-    for (i = 0; i < n; i++) {
-        watch->volume += kvs[i]->key.len + kvs[i]->value.len;
-        ngx_etcd_watch_range_strip(&watch->range, &kvs[i]->key);
-    }
-
-    return watch->keys(watch, kvs, n);
-}
-
-
-static void
-ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, int64_t revision)
-{
-    ngx_uint_t                active;
-    ngx_etcd_watch_t         *watch;
-    ngx_etcd_watch_stream_t  *stream;
-
-    watch = list->data;
-    stream = watch->stream;
-
-    stream->nlisting--;
-
-    active = watch->listing;
-    watch->listing = 0;
-
-    if (!active) {
-        watch->state = NGX_ETCD_WATCH_LISTED;
-    }
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        watch->failures = 0;
-        ngx_etcd_watch_stream_listed(stream, revision);
-
-        if (!active) {
-            watch->list_first = 0;
-            ngx_etcd_watch_resume_behind(&watch->resume, 1);
-        }
-
-        ngx_etcd_watch_caught_up(watch, revision);
-
-    } else if (active && status == NGX_ETCD_GRPC_OUT_OF_RANGE) {
-
-        /* the revision was compacted before the list was complete */
-
-        ngx_etcd_watch_replay(watch);
-
-    } else {
-        ngx_etcd_watch_refused(watch, status, text);
-    }
-
-    ngx_etcd_watch_stream_advance(stream);
 }

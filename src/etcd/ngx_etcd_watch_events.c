@@ -38,63 +38,6 @@ typedef struct {
 } ngx_etcd_watch_piece_t;
 
 
-static ngx_uint_t ngx_etcd_watch_events_small(Etcd__WatchResponse *response);
-static ngx_int_t ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
-    Etcd__WatchResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events);
-static ngx_uint_t ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events,
-    size_t size);
-static void ngx_etcd_watch_events_post(ngx_etcd_watch_events_t *events);
-static void ngx_etcd_watch_events_handler(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events,
-    ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_watch_events_fill(ngx_etcd_watch_events_t *events,
-    ngx_pool_t *pool, ngx_etcd_watch_piece_t *piece);
-static void ngx_etcd_watch_events_pass(ngx_etcd_watch_events_t *events,
-    size_t n);
-static void ngx_etcd_watch_events_free(ngx_etcd_watch_events_t *events,
-    ngx_etcd_watch_message_t *message);
-static ngx_int_t ngx_etcd_watch_events_piece(ngx_etcd_watch_events_t *events,
-    ProtobufCBinaryData *packed, size_t n, ngx_pool_t *pool,
-    ngx_etcd_watch_piece_t *piece);
-static ngx_uint_t ngx_etcd_watch_events_full(ngx_etcd_watch_piece_t *piece,
-    size_t size, int64_t revision);
-static Etcd__Event *ngx_etcd_watch_events_unpack(
-    ngx_etcd_watch_events_t *events, ProtobufCBinaryData *packed,
-    ngx_pool_t *pool);
-static void ngx_etcd_watch_events_deliver(ngx_etcd_watch_events_t *events,
-    ngx_etcd_watch_piece_t *piece);
-
-
-ngx_int_t
-ngx_etcd_watch_events_add(ngx_etcd_watch_events_t *events,
-    Etcd__WatchResponse *response, ngx_pool_t *pool)
-{
-    ngx_etcd_watch_piece_t  piece;
-
-    if (response->fragment
-        || events->buffering
-        || events->held
-        || !ngx_etcd_watch_events_small(response))
-    {
-        return ngx_etcd_watch_events_keep(events, response, pool);
-    }
-
-    ngx_memzero(&piece, sizeof(ngx_etcd_watch_piece_t));
-
-    if (ngx_etcd_watch_events_piece(events, response->events,
-                                    response->n_events, pool, &piece)
-        == NGX_ERROR)
-    {
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_watch_events_deliver(events, &piece);
-
-    return NGX_OK;
-}
-
-
 /* Returns 1 if all events are one piece. */
 
 static ngx_uint_t
@@ -113,63 +56,6 @@ ngx_etcd_watch_events_small(Etcd__WatchResponse *response)
     }
 
     return size <= NGX_ETCD_WATCH_BYTES || response->n_events == 1;
-}
-
-
-static ngx_int_t
-ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
-    Etcd__WatchResponse *response, ngx_pool_t *pool)
-{
-    ngx_etcd_watch_message_t  *message;
-
-    message = ngx_palloc(pool, sizeof(ngx_etcd_watch_message_t));
-    if (message == NULL) {
-        return NGX_ERROR;
-    }
-
-    message->pool = pool;
-    message->size = ngx_etcd_message_memory(pool);
-    message->packed = response->events;
-    message->n = response->n_events;
-
-    if (!ngx_etcd_watch_events_fit(events, message->size)) {
-        events->overflow(events->data);
-        return NGX_OK;
-    }
-
-    if (!events->buffering) {
-        ngx_etcd_watch_events_begin(events);
-    }
-
-    ngx_queue_insert_tail(&events->messages, &message->queue);
-
-    events->stream->buffered += message->size;
-    events->kept += message->n;
-
-    if (!response->fragment) {
-        events->whole = events->kept;
-        ngx_etcd_watch_events_post(events);
-    }
-
-    return NGX_DONE;
-}
-
-
-static void
-ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events)
-{
-    ngx_etcd_fresh_count(&events->stream->fresh, 0, 1);
-
-    ngx_queue_init(&events->messages);
-
-    events->buffering = 1;
-    events->taken = 0;
-    events->kept = 0;
-    events->whole = 0;
-    events->progress = 0;
-
-    ngx_etcd_event_init(&events->post, ngx_etcd_watch_events_handler, events,
-                        events->stream->cluster->log);
 }
 
 
@@ -198,188 +84,61 @@ ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events, size_t size)
 }
 
 
-void
-ngx_etcd_watch_events_progress(ngx_etcd_watch_events_t *events,
+static Etcd__Event *
+ngx_etcd_watch_events_unpack(ngx_etcd_watch_events_t *events,
+    ProtobufCBinaryData *packed, ngx_pool_t *pool)
+{
+    ngx_uint_t    exceeded;
+    Etcd__Event  *event;
+
+    event = (Etcd__Event *) ngx_etcd_message_unpack(&etcd__event__descriptor,
+                                                    pool, packed->data,
+                                                    packed->len, &exceeded);
+
+    if (event != NULL
+        && event->kv != NULL
+        && !ngx_etcd_watch_range_contains(events->range, &event->kv->key))
+    {
+        ngx_etcd_watch_stream_mixed(events->stream);
+        return NULL;
+    }
+
+    return event;
+}
+
+
+/* A revision that would be split by earlier ones is left for the next piece. */
+
+static ngx_uint_t
+ngx_etcd_watch_events_full(ngx_etcd_watch_piece_t *piece, size_t size,
     int64_t revision)
 {
-    if (events->buffering) {
-        events->progress = revision;
-        return;
+    if (piece->n == 0) {
+        return 0;
     }
 
-    if (!events->held && revision > *events->revision) {
-        *events->revision = revision;
-        events->events(events->data, NULL, 0);
-    }
-}
+    size += piece->size;
 
-
-void
-ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events)
-{
-    events->held = 1;
-}
-
-
-void
-ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events)
-{
-    events->held = 0;
-
-    if (events->buffering) {
-        ngx_etcd_watch_events_post(events);
-    }
-}
-
-
-ngx_uint_t
-ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events)
-{
-    return events->buffering && events->whole != 0;
-}
-
-
-static void
-ngx_etcd_watch_events_post(ngx_etcd_watch_events_t *events)
-{
-    if (!events->held && !events->post.posted) {
-        ngx_post_event(&events->post, &ngx_posted_next_events);
-    }
-}
-
-
-static void
-ngx_etcd_watch_events_handler(ngx_event_t *ev)
-{
-    ngx_etcd_watch_events_t  *events = ev->data;
-
-    ngx_str_t    reason;
-    ngx_pool_t  *pool;
-
-    pool = ngx_create_pool(4096, events->stream->cluster->log);
-
-    if (pool == NULL || ngx_etcd_watch_events_next(events, pool) != NGX_OK) {
-        *events->revision = 0;
-
-        ngx_str_set(&reason, "events could not be read");
-        ngx_etcd_watch_stream_leave(events->stream, &reason);
+    if (revision > piece->revision) {
+        return piece->n >= NGX_ETCD_WATCH_PIECE || size > NGX_ETCD_WATCH_BYTES;
     }
 
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
-{
-    int64_t                 revision;
-    ngx_etcd_watch_piece_t  piece;
-
-    ngx_memzero(&piece, sizeof(ngx_etcd_watch_piece_t));
-
-    if (ngx_etcd_watch_events_fill(events, pool, &piece) == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_watch_events_pass(events, piece.n);
-
-    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, events->stream->cluster->log, 0,
-                   "etcd watch \"%V\": %uz events of %uz bytes are handed on, "
-                   "%uz are left", &events->range->prefix, piece.n, piece.size,
-                   events->whole);
-
-    if (events->whole != 0) {
-        ngx_etcd_watch_events_post(events);
-    }
-
-    ngx_etcd_watch_events_deliver(events, &piece);
-
-    /* the handler may have dropped all events */
-
-    if (!events->buffering || !ngx_queue_empty(&events->messages)) {
-        return NGX_OK;
-    }
-
-    revision = events->progress;
-
-    ngx_etcd_watch_events_drop(events);
-    ngx_etcd_watch_events_progress(events, revision);
-    ngx_etcd_fresh_ask(&events->stream->fresh);
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_watch_events_fill(ngx_etcd_watch_events_t *events, ngx_pool_t *pool,
-    ngx_etcd_watch_piece_t *piece)
-{
-    size_t                     n, left, taken;
-    ngx_int_t                  rc;
-    ngx_queue_t               *q;
-    ngx_etcd_watch_message_t  *message;
-
-    left = events->whole;
-    taken = events->taken;
-
-    for (q = ngx_queue_head(&events->messages);
-         left != 0;
-         q = ngx_queue_next(q))
+    if (piece->n < NGX_ETCD_WATCH_TOGETHER
+        && size <= NGX_ETCD_WATCH_TOGETHER_BYTES)
     {
-        message = ngx_queue_data(q, ngx_etcd_watch_message_t, queue);
-
-        n = ngx_min(message->n - taken, left);
-
-        rc = ngx_etcd_watch_events_piece(events, message->packed + taken, n,
-                                         pool, piece);
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        left -= n;
-        taken = 0;
+        return 0;
     }
 
-    return NGX_OK;
-}
+    if (piece->last != 0) {
+        piece->n = piece->last;
+        piece->revision = piece->before;
+        piece->newest = piece->before;
 
-
-/* Takes n events, and frees messages that are passed on. */
-
-static void
-ngx_etcd_watch_events_pass(ngx_etcd_watch_events_t *events, size_t n)
-{
-    ngx_queue_t               *q;
-    ngx_etcd_watch_message_t  *message;
-
-    events->taken += n;
-    events->kept -= n;
-    events->whole -= n;
-
-    while (!ngx_queue_empty(&events->messages)) {
-        q = ngx_queue_head(&events->messages);
-        message = ngx_queue_data(q, ngx_etcd_watch_message_t, queue);
-
-        if (events->taken < message->n) {
-            break;
-        }
-
-        events->taken -= message->n;
-        ngx_etcd_watch_events_free(events, message);
+    } else {
+        piece->revision--;
     }
-}
 
-
-static void
-ngx_etcd_watch_events_free(ngx_etcd_watch_events_t *events,
-    ngx_etcd_watch_message_t *message)
-{
-    events->stream->buffered -= message->size;
-
-    ngx_queue_remove(&message->queue);
-    ngx_destroy_pool(message->pool);
+    return 1;
 }
 
 
@@ -425,61 +184,83 @@ ngx_etcd_watch_events_piece(ngx_etcd_watch_events_t *events,
 }
 
 
-/* A revision that would be split by earlier ones is left for the next piece. */
-
-static ngx_uint_t
-ngx_etcd_watch_events_full(ngx_etcd_watch_piece_t *piece, size_t size,
-    int64_t revision)
+static ngx_int_t
+ngx_etcd_watch_events_fill(ngx_etcd_watch_events_t *events, ngx_pool_t *pool,
+    ngx_etcd_watch_piece_t *piece)
 {
-    if (piece->n == 0) {
-        return 0;
-    }
+    size_t                     n, left, taken;
+    ngx_int_t                  rc;
+    ngx_queue_t               *q;
+    ngx_etcd_watch_message_t  *message;
 
-    size += piece->size;
+    left = events->whole;
+    taken = events->taken;
 
-    if (revision > piece->revision) {
-        return piece->n >= NGX_ETCD_WATCH_PIECE || size > NGX_ETCD_WATCH_BYTES;
-    }
-
-    if (piece->n < NGX_ETCD_WATCH_TOGETHER
-        && size <= NGX_ETCD_WATCH_TOGETHER_BYTES)
+    for (q = ngx_queue_head(&events->messages);
+         left != 0;
+         q = ngx_queue_next(q))
     {
-        return 0;
+        message = ngx_queue_data(q, ngx_etcd_watch_message_t, queue);
+
+        n = ngx_min(message->n - taken, left);
+
+        rc = ngx_etcd_watch_events_piece(events, message->packed + taken, n,
+                                         pool, piece);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        left -= n;
+        taken = 0;
     }
 
-    if (piece->last != 0) {
-        piece->n = piece->last;
-        piece->revision = piece->before;
-        piece->newest = piece->before;
-
-    } else {
-        piece->revision--;
-    }
-
-    return 1;
+    return NGX_OK;
 }
 
 
-static Etcd__Event *
-ngx_etcd_watch_events_unpack(ngx_etcd_watch_events_t *events,
-    ProtobufCBinaryData *packed, ngx_pool_t *pool)
+static void
+ngx_etcd_watch_events_free(ngx_etcd_watch_events_t *events,
+    ngx_etcd_watch_message_t *message)
 {
-    ngx_uint_t    exceeded;
-    Etcd__Event  *event;
+    events->stream->buffered -= message->size;
 
-    event = (Etcd__Event *) ngx_etcd_message_unpack(&etcd__event__descriptor,
-                                                    pool, packed->data,
-                                                    packed->len, &exceeded);
+    ngx_queue_remove(&message->queue);
+    ngx_destroy_pool(message->pool);
+}
 
-    if (event != NULL
-        && event->kv != NULL
-        && !ngx_etcd_watch_range_contains(events->range, &event->kv->key))
-    {
-        ngx_etcd_watch_stream_mixed(events->stream);
-        return NULL;
+
+/* Takes n events, and frees messages that are passed on. */
+
+static void
+ngx_etcd_watch_events_pass(ngx_etcd_watch_events_t *events, size_t n)
+{
+    ngx_queue_t               *q;
+    ngx_etcd_watch_message_t  *message;
+
+    events->taken += n;
+    events->kept -= n;
+    events->whole -= n;
+
+    while (!ngx_queue_empty(&events->messages)) {
+        q = ngx_queue_head(&events->messages);
+        message = ngx_queue_data(q, ngx_etcd_watch_message_t, queue);
+
+        if (events->taken < message->n) {
+            break;
+        }
+
+        events->taken -= message->n;
+        ngx_etcd_watch_events_free(events, message);
     }
+}
 
-    return event;
+
+static void
+ngx_etcd_watch_events_post(ngx_etcd_watch_events_t *events)
+{
+    if (!events->held && !events->post.posted) {
+        ngx_post_event(&events->post, &ngx_posted_next_events);
+    }
 }
 
 
@@ -511,6 +292,197 @@ ngx_etcd_watch_events_deliver(ngx_etcd_watch_events_t *events,
         *events->revision = ngx_max(*events->revision, piece->revision);
         events->events(events->data, piece->events, n);
     }
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
+{
+    int64_t                 revision;
+    ngx_etcd_watch_piece_t  piece;
+
+    ngx_memzero(&piece, sizeof(ngx_etcd_watch_piece_t));
+
+    if (ngx_etcd_watch_events_fill(events, pool, &piece) == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_watch_events_pass(events, piece.n);
+
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, events->stream->cluster->log, 0,
+                   "etcd watch \"%V\": %uz events of %uz bytes are handed on, "
+                   "%uz are left", &events->range->prefix, piece.n, piece.size,
+                   events->whole);
+
+    if (events->whole != 0) {
+        ngx_etcd_watch_events_post(events);
+    }
+
+    ngx_etcd_watch_events_deliver(events, &piece);
+
+    /* the handler may have dropped all events */
+
+    if (!events->buffering || !ngx_queue_empty(&events->messages)) {
+        return NGX_OK;
+    }
+
+    revision = events->progress;
+
+    ngx_etcd_watch_events_drop(events);
+    ngx_etcd_watch_events_progress(events, revision);
+    ngx_etcd_fresh_ask(&events->stream->fresh);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_watch_events_handler(ngx_event_t *ev)
+{
+    ngx_etcd_watch_events_t  *events = ev->data;
+
+    ngx_str_t    reason;
+    ngx_pool_t  *pool;
+
+    pool = ngx_create_pool(4096, events->stream->cluster->log);
+
+    if (pool == NULL || ngx_etcd_watch_events_next(events, pool) != NGX_OK) {
+        *events->revision = 0;
+
+        ngx_str_set(&reason, "events could not be read");
+        ngx_etcd_watch_stream_leave(events->stream, &reason);
+    }
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+}
+
+
+static void
+ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events)
+{
+    ngx_etcd_fresh_count(&events->stream->fresh, 0, 1);
+
+    ngx_queue_init(&events->messages);
+
+    events->buffering = 1;
+    events->taken = 0;
+    events->kept = 0;
+    events->whole = 0;
+    events->progress = 0;
+
+    ngx_etcd_event_init(&events->post, ngx_etcd_watch_events_handler, events,
+                        events->stream->cluster->log);
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
+    Etcd__WatchResponse *response, ngx_pool_t *pool)
+{
+    ngx_etcd_watch_message_t  *message;
+
+    message = ngx_palloc(pool, sizeof(ngx_etcd_watch_message_t));
+    if (message == NULL) {
+        return NGX_ERROR;
+    }
+
+    message->pool = pool;
+    message->size = ngx_etcd_message_memory(pool);
+    message->packed = response->events;
+    message->n = response->n_events;
+
+    if (!ngx_etcd_watch_events_fit(events, message->size)) {
+        events->overflow(events->data);
+        return NGX_OK;
+    }
+
+    if (!events->buffering) {
+        ngx_etcd_watch_events_begin(events);
+    }
+
+    ngx_queue_insert_tail(&events->messages, &message->queue);
+
+    events->stream->buffered += message->size;
+    events->kept += message->n;
+
+    if (!response->fragment) {
+        events->whole = events->kept;
+        ngx_etcd_watch_events_post(events);
+    }
+
+    return NGX_DONE;
+}
+
+
+ngx_int_t
+ngx_etcd_watch_events_add(ngx_etcd_watch_events_t *events,
+    Etcd__WatchResponse *response, ngx_pool_t *pool)
+{
+    ngx_etcd_watch_piece_t  piece;
+
+    if (response->fragment
+        || events->buffering
+        || events->held
+        || !ngx_etcd_watch_events_small(response))
+    {
+        return ngx_etcd_watch_events_keep(events, response, pool);
+    }
+
+    ngx_memzero(&piece, sizeof(ngx_etcd_watch_piece_t));
+
+    if (ngx_etcd_watch_events_piece(events, response->events,
+                                    response->n_events, pool, &piece)
+        == NGX_ERROR)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_watch_events_deliver(events, &piece);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_watch_events_progress(ngx_etcd_watch_events_t *events,
+    int64_t revision)
+{
+    if (events->buffering) {
+        events->progress = revision;
+        return;
+    }
+
+    if (!events->held && revision > *events->revision) {
+        *events->revision = revision;
+        events->events(events->data, NULL, 0);
+    }
+}
+
+
+void
+ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events)
+{
+    events->held = 1;
+}
+
+
+void
+ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events)
+{
+    events->held = 0;
+
+    if (events->buffering) {
+        ngx_etcd_watch_events_post(events);
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events)
+{
+    return events->buffering && events->whole != 0;
 }
 
 

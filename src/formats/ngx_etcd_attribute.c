@@ -52,24 +52,6 @@ typedef struct {
 } ngx_etcd_attr_t;
 
 
-static void ngx_etcd_attribute_route(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *field, json_t *value);
-static ngx_uint_t ngx_etcd_attribute_is_route(ngx_str_t *text);
-static ngx_int_t ngx_etcd_attribute_json(const ngx_etcd_attr_t *row,
-    ngx_etcd_field_t *field, json_t *value, ngx_int_t *n);
-static ngx_int_t ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row,
-    ngx_uint_t how, ngx_str_t *text, ngx_int_t *n);
-static ngx_int_t ngx_etcd_attribute_flag(ngx_str_t *text);
-static ngx_int_t ngx_etcd_attribute_number(const ngx_etcd_attr_t *row,
-    ngx_uint_t how, double number, ngx_int_t *n);
-static void ngx_etcd_attribute_skip(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *field);
-static void ngx_etcd_attribute_apply(ngx_etcd_member_t *member,
-    ngx_etcd_field_t *field, ngx_int_t n);
-static void ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr,
-    ngx_etcd_attr_id_e id, ngx_int_t value);
-
-
 /* indexed by ngx_etcd_attr_id_e */
 
 static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
@@ -195,31 +177,87 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-void
-ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_field_t *field, json_t *value)
+/* nginx sends the route in a cookie. */
+
+static ngx_uint_t
+ngx_etcd_attribute_is_route(ngx_str_t *text)
 {
-    ngx_int_t               n;
-    const ngx_etcd_attr_t  *row;
+    u_char      c;
+    ngx_uint_t  i;
 
-    row = &ngx_etcd_attrs[field->id];
-
-    if (row->type == NGX_ETCD_ATTR_TEXT) {
-        ngx_etcd_attribute_route(d, member, field, value);
-        return;
+    if (text->len > NGX_ETCD_MEMBER_MAX_ROUTE) {
+        return 0;
     }
 
-    switch (ngx_etcd_attribute_json(row, field, value, &n)) {
+    for (i = 0; i < text->len; i++) {
+        c = text->data[i];
 
-    case NGX_OK:
-        ngx_etcd_attribute_apply(member, field, n);
+        if (c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';'
+            || c == '\\')
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static void
+ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
+    ngx_int_t value)
+{
+    switch (id) {
+
+    case NGX_ETCD_ATTR_WEIGHT:
+        if (value == 0) {
+            attr->drain = 1;
+            break;
+        }
+
+        attr->weight = value;
         break;
 
-    case NGX_ERROR:
-        (void) ngx_etcd_decode_invalid_json(d,
-                                      ngx_etcd_json_pointer_name(&field->path),
-                                      value, row->otherwise);
-        ngx_etcd_attribute_skip(d, member, field);
+    case NGX_ETCD_ATTR_MAX_FAILS:
+        attr->max_fails = value;
+        break;
+
+    case NGX_ETCD_ATTR_MAX_CONNS:
+        attr->max_conns = value;
+        break;
+
+    case NGX_ETCD_ATTR_FAIL_TIMEOUT:
+        attr->fail_timeout = value;
+        break;
+
+    case NGX_ETCD_ATTR_SLOW_START:
+        attr->slow_start = value;
+        break;
+
+    case NGX_ETCD_ATTR_PRIORITY:
+        attr->priority = value;
+        break;
+
+    case NGX_ETCD_ATTR_PRECEDENCE:
+        attr->priority = NGX_ETCD_ATTR_FIRST - value;
+        break;
+
+    /* several fields may set a flag, and a weight of 0 drains too */
+
+    case NGX_ETCD_ATTR_DOWN:
+        attr->down |= (value != 0);
+        break;
+
+    case NGX_ETCD_ATTR_BACKUP:
+        attr->backup |= (value != 0);
+        break;
+
+    case NGX_ETCD_ATTR_DRAIN:
+        attr->drain |= (value != 0);
+        break;
+
+    case NGX_ETCD_ATTR_ROUTE:
+    case NGX_ETCD_ATTR_N:
         break;
     }
 }
@@ -266,29 +304,188 @@ ngx_etcd_attribute_route(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-/* nginx sends the route in a cookie. */
+/* A number beyond the limits counts as the limit, if the format allows it. */
 
-static ngx_uint_t
-ngx_etcd_attribute_is_route(ngx_str_t *text)
+static ngx_int_t
+ngx_etcd_attribute_number(const ngx_etcd_attr_t *row, ngx_uint_t how,
+    double number, ngx_int_t *n)
 {
-    u_char      c;
-    ngx_uint_t  i;
-
-    if (text->len > NGX_ETCD_MEMBER_MAX_ROUTE) {
-        return 0;
+    if (row->type == NGX_ETCD_ATTR_FLAG) {
+        *n = (number != 0);
+        return NGX_OK;
     }
 
-    for (i = 0; i < text->len; i++) {
-        c = text->data[i];
+    if (row->type == NGX_ETCD_ATTR_MSECS) {
+        number *= 1000;
+    }
 
-        if (c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';'
-            || c == '\\')
+    number = ngx_min(number, row->max);
+
+    if (number < row->min) {
+
+        if (row->min == 0
+            && !(how & (NGX_ETCD_FIELD_ZERO|NGX_ETCD_FIELD_NEGATIVE)))
         {
-            return 0;
+            return NGX_ERROR;
+        }
+
+        number = row->min;
+    }
+
+    *n = (ngx_int_t) number;
+
+    return (*n == number) ? NGX_OK : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_attribute_flag(ngx_str_t *text)
+{
+    ngx_uint_t  i;
+
+    static const ngx_str_t  words[] = {
+        ngx_string("false"), ngx_string("true"),
+        ngx_string("no"), ngx_string("yes"),
+        ngx_string("off"), ngx_string("on"),
+        ngx_string("f"), ngx_string("t"),
+        ngx_string("n"), ngx_string("y"),
+    };
+
+    for (i = 0; i < sizeof(words) / sizeof(ngx_str_t); i++) {
+        if (ngx_etcd_str_alike(&words[i], text)) {
+            return i & 1;
         }
     }
 
-    return 1;
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_uint_t how,
+    ngx_str_t *text, ngx_int_t *n)
+{
+    double  number;
+
+    if (text->len == 0) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_etcd_json_number(text, &number) == NGX_OK) {
+        return ngx_etcd_attribute_number(row, how, number, n);
+    }
+
+    switch (row->type) {
+
+    case NGX_ETCD_ATTR_FLAG:
+        *n = ngx_etcd_attribute_flag(text);
+        break;
+
+    case NGX_ETCD_ATTR_SECONDS:
+        *n = ngx_parse_time(text, 1);
+        break;
+
+    case NGX_ETCD_ATTR_MSECS:
+        *n = ngx_parse_time(text, 0);
+        break;
+
+    default: /* NGX_ETCD_ATTR_INTEGER */
+        return NGX_ERROR;
+    }
+
+    if (*n == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    *n = ngx_min(*n, row->max);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Reads the value; *n is in the unit of the type.  NGX_DECLINED: there is none,
+ * writers put null or an empty string.
+ */
+
+static ngx_int_t
+ngx_etcd_attribute_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
+    json_t *value, ngx_int_t *n)
+{
+    u_char      buf[NGX_ETCD_JSON_NUMBER];
+    ngx_str_t   text;
+
+    if (json_is_null(value)) {
+        return NGX_DECLINED;
+    }
+
+    if (field->equals.len != 0) {
+        *n = ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
+             && ngx_etcd_str_equal(&text, &field->equals);
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_json_string(value, &text) == NGX_OK) {
+        return ngx_etcd_attribute_parse(row, field->how, &text, n);
+    }
+
+    if (json_is_number(value)) {
+        return ngx_etcd_attribute_number(row, field->how,
+                                         json_number_value(value), n);
+    }
+
+    if (json_is_boolean(value) && row->type == NGX_ETCD_ATTR_FLAG) {
+        *n = json_is_true(value);
+        return NGX_OK;
+    }
+
+    return NGX_ERROR;
+}
+
+
+static void
+ngx_etcd_attribute_apply(ngx_etcd_member_t *member, ngx_etcd_field_t *field,
+    ngx_int_t n)
+{
+    if (n == 0 && (field->how & NGX_ETCD_FIELD_ZERO)) {
+        return;
+    }
+
+    if (field->how & NGX_ETCD_FIELD_NOT) {
+        n = !n;
+    }
+
+    ngx_etcd_attribute_set(&member->attr, field->id, n);
+}
+
+
+void
+ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *field, json_t *value)
+{
+    ngx_int_t               n;
+    const ngx_etcd_attr_t  *row;
+
+    row = &ngx_etcd_attrs[field->id];
+
+    if (row->type == NGX_ETCD_ATTR_TEXT) {
+        ngx_etcd_attribute_route(d, member, field, value);
+        return;
+    }
+
+    switch (ngx_etcd_attribute_json(row, field, value, &n)) {
+
+    case NGX_OK:
+        ngx_etcd_attribute_apply(member, field, n);
+        break;
+
+    case NGX_ERROR:
+        (void) ngx_etcd_decode_invalid_json(d,
+                                      ngx_etcd_json_pointer_name(&field->path),
+                                      value, row->otherwise);
+        ngx_etcd_attribute_skip(d, member, field);
+        break;
+    }
 }
 
 
@@ -383,219 +580,4 @@ ngx_uint_t
 ngx_etcd_attribute_is_flag(ngx_uint_t id)
 {
     return ngx_etcd_attrs[id].type == NGX_ETCD_ATTR_FLAG;
-}
-
-
-/*
- * Reads the value; *n is in the unit of the type.  NGX_DECLINED: there is none,
- * writers put null or an empty string.
- */
-
-static ngx_int_t
-ngx_etcd_attribute_json(const ngx_etcd_attr_t *row, ngx_etcd_field_t *field,
-    json_t *value, ngx_int_t *n)
-{
-    u_char      buf[NGX_ETCD_JSON_NUMBER];
-    ngx_str_t   text;
-
-    if (json_is_null(value)) {
-        return NGX_DECLINED;
-    }
-
-    if (field->equals.len != 0) {
-        *n = ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
-             && ngx_etcd_str_equal(&text, &field->equals);
-        return NGX_OK;
-    }
-
-    if (ngx_etcd_json_string(value, &text) == NGX_OK) {
-        return ngx_etcd_attribute_parse(row, field->how, &text, n);
-    }
-
-    if (json_is_number(value)) {
-        return ngx_etcd_attribute_number(row, field->how,
-                                         json_number_value(value), n);
-    }
-
-    if (json_is_boolean(value) && row->type == NGX_ETCD_ATTR_FLAG) {
-        *n = json_is_true(value);
-        return NGX_OK;
-    }
-
-    return NGX_ERROR;
-}
-
-
-static ngx_int_t
-ngx_etcd_attribute_parse(const ngx_etcd_attr_t *row, ngx_uint_t how,
-    ngx_str_t *text, ngx_int_t *n)
-{
-    double  number;
-
-    if (text->len == 0) {
-        return NGX_DECLINED;
-    }
-
-    if (ngx_etcd_json_number(text, &number) == NGX_OK) {
-        return ngx_etcd_attribute_number(row, how, number, n);
-    }
-
-    switch (row->type) {
-
-    case NGX_ETCD_ATTR_FLAG:
-        *n = ngx_etcd_attribute_flag(text);
-        break;
-
-    case NGX_ETCD_ATTR_SECONDS:
-        *n = ngx_parse_time(text, 1);
-        break;
-
-    case NGX_ETCD_ATTR_MSECS:
-        *n = ngx_parse_time(text, 0);
-        break;
-
-    default: /* NGX_ETCD_ATTR_INTEGER */
-        return NGX_ERROR;
-    }
-
-    if (*n == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    *n = ngx_min(*n, row->max);
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_attribute_flag(ngx_str_t *text)
-{
-    ngx_uint_t  i;
-
-    static const ngx_str_t  words[] = {
-        ngx_string("false"), ngx_string("true"),
-        ngx_string("no"), ngx_string("yes"),
-        ngx_string("off"), ngx_string("on"),
-        ngx_string("f"), ngx_string("t"),
-        ngx_string("n"), ngx_string("y"),
-    };
-
-    for (i = 0; i < sizeof(words) / sizeof(ngx_str_t); i++) {
-        if (ngx_etcd_str_alike(&words[i], text)) {
-            return i & 1;
-        }
-    }
-
-    return NGX_ERROR;
-}
-
-
-/* A number beyond the limits counts as the limit, if the format allows it. */
-
-static ngx_int_t
-ngx_etcd_attribute_number(const ngx_etcd_attr_t *row, ngx_uint_t how,
-    double number, ngx_int_t *n)
-{
-    if (row->type == NGX_ETCD_ATTR_FLAG) {
-        *n = (number != 0);
-        return NGX_OK;
-    }
-
-    if (row->type == NGX_ETCD_ATTR_MSECS) {
-        number *= 1000;
-    }
-
-    number = ngx_min(number, row->max);
-
-    if (number < row->min) {
-
-        if (row->min == 0
-            && !(how & (NGX_ETCD_FIELD_ZERO|NGX_ETCD_FIELD_NEGATIVE)))
-        {
-            return NGX_ERROR;
-        }
-
-        number = row->min;
-    }
-
-    *n = (ngx_int_t) number;
-
-    return (*n == number) ? NGX_OK : NGX_ERROR;
-}
-
-
-static void
-ngx_etcd_attribute_apply(ngx_etcd_member_t *member, ngx_etcd_field_t *field,
-    ngx_int_t n)
-{
-    if (n == 0 && (field->how & NGX_ETCD_FIELD_ZERO)) {
-        return;
-    }
-
-    if (field->how & NGX_ETCD_FIELD_NOT) {
-        n = !n;
-    }
-
-    ngx_etcd_attribute_set(&member->attr, field->id, n);
-}
-
-
-static void
-ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
-    ngx_int_t value)
-{
-    switch (id) {
-
-    case NGX_ETCD_ATTR_WEIGHT:
-        if (value == 0) {
-            attr->drain = 1;
-            break;
-        }
-
-        attr->weight = value;
-        break;
-
-    case NGX_ETCD_ATTR_MAX_FAILS:
-        attr->max_fails = value;
-        break;
-
-    case NGX_ETCD_ATTR_MAX_CONNS:
-        attr->max_conns = value;
-        break;
-
-    case NGX_ETCD_ATTR_FAIL_TIMEOUT:
-        attr->fail_timeout = value;
-        break;
-
-    case NGX_ETCD_ATTR_SLOW_START:
-        attr->slow_start = value;
-        break;
-
-    case NGX_ETCD_ATTR_PRIORITY:
-        attr->priority = value;
-        break;
-
-    case NGX_ETCD_ATTR_PRECEDENCE:
-        attr->priority = NGX_ETCD_ATTR_FIRST - value;
-        break;
-
-    /* several fields may set a flag, and a weight of 0 drains too */
-
-    case NGX_ETCD_ATTR_DOWN:
-        attr->down |= (value != 0);
-        break;
-
-    case NGX_ETCD_ATTR_BACKUP:
-        attr->backup |= (value != 0);
-        break;
-
-    case NGX_ETCD_ATTR_DRAIN:
-        attr->drain |= (value != 0);
-        break;
-
-    case NGX_ETCD_ATTR_ROUTE:
-    case NGX_ETCD_ATTR_N:
-        break;
-    }
 }

@@ -22,325 +22,18 @@
 #define NGX_ETCD_REASON_MORE    (sizeof("; and  more") + NGX_INT64_LEN)
 
 
-static ngx_int_t ngx_etcd_decode_members(ngx_etcd_decode_t *d,
-    ngx_etcd_reason_t *reason);
-static void ngx_etcd_decode_rest(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_decode_nodes(ngx_etcd_decode_t *d,
-    ngx_uint_t first);
-static void ngx_etcd_decode_scale(ngx_etcd_decode_t *d, ngx_uint_t first);
-static ngx_uint_t ngx_etcd_decode_known(ngx_etcd_member_t *members,
-    ngx_uint_t n, ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_decode_check_key(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_decode_check_value(ngx_etcd_decode_t *d);
-static ngx_uint_t ngx_etcd_decode_has_zero(ngx_str_t *text);
-static ngx_int_t ngx_etcd_decode_broken(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field,
-    ngx_str_t *text, char *quote, char *what);
-
-
 static ngx_str_t  ngx_etcd_no_member =
     ngx_string("is not a member in this format");
 static ngx_str_t  ngx_etcd_no_lease =
     ngx_string("has no lease, and \"lease=required\" is set");
 
 
-ngx_int_t
-ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
-    ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_etcd_reason_t *reason)
-{
-    ngx_etcd_decode_t  d;
-
-    ngx_etcd_decode_init(&d, conf, key, pool, members, &reason->text);
-
-    d.value = *value;
-
-    return ngx_etcd_decode_members(&d, reason);
-}
-
-
-ngx_int_t
-ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
-    json_t *object, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_etcd_reason_t *reason)
-{
-    ngx_etcd_decode_t  d;
-
-    ngx_etcd_decode_init(&d, conf, key, pool, members, &reason->text);
-
-    d.object = object;
-
-    return ngx_etcd_decode_members(&d, reason);
-}
-
-
-void
-ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
-    ngx_str_t *key, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_str_t *reason)
-{
-    d->conf = conf;
-    d->layout = (conf->layout != NULL) ? conf->layout : conf->format->layout;
-    d->key = *key;
-    ngx_str_null(&d->value);
-    d->object = NULL;
-    d->json.start = NULL;
-    d->pool = pool;
-    d->members = members;
-    d->reason = reason;
-    d->skipped = 0;
-    d->nodes = 0;
-    d->failed = 0;
-    d->unused = NGX_ETCD_UNUSED_NONE;
-    ngx_etcd_decode_weight(d, conf->format->weight);
-
-    ngx_str_null(&d->note);
-    ngx_str_null(reason);
-}
-
-
-void
-ngx_etcd_decode_weight(ngx_etcd_decode_t *d, ngx_uint_t weight)
-{
-    if (d->conf->defaults.weight != 0) {
-        weight = d->conf->defaults.weight;
-    }
-
-    d->weight = weight ? weight : 1;
-}
-
-
-static ngx_int_t
-ngx_etcd_decode_members(ngx_etcd_decode_t *d, ngx_etcd_reason_t *reason)
-{
-    ngx_int_t   rc;
-    ngx_uint_t  n;
-
-    n = d->members->nelts;
-
-    rc = ngx_etcd_decode_check_key(d);
-
-    if (rc == NGX_OK && d->object == NULL) {
-        rc = ngx_etcd_decode_check_value(d);
-    }
-
-    if (rc == NGX_OK) {
-        rc = d->conf->format->decode(d);
-    }
-
-    ngx_etcd_json_done(&d->json);
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_decode_nodes(d, n);
-    }
-
-    if (rc == NGX_OK) {
-        ngx_etcd_decode_scale(d, n);
-    }
-
-    if (rc == NGX_DECLINED) {
-        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_OTHER, &ngx_etcd_no_member);
-    }
-
-    if (rc != NGX_ERROR) {
-        ngx_etcd_decode_rest(d);
-    }
-
-    if (d->failed) {
-        rc = ngx_etcd_decode_no_memory(d);
-    }
-
-    if (rc != NGX_OK) {
-        d->members->nelts = n;
-    }
-
-    reason->nodes = d->nodes;
-    reason->note = d->note;
-
-    /* a key that is used may have nodes that are not selected */
-
-    reason->unused = (rc == NGX_DECLINED
-                      || (rc == NGX_OK && d->unused == NGX_ETCD_UNUSED_FIELD))
-                     ? d->unused : NGX_ETCD_UNUSED_NONE;
-
-    return rc;
-}
-
-
-/* Makes a reason of all parts that were skipped. */
-
-static void
-ngx_etcd_decode_rest(ngx_etcd_decode_t *d)
-{
-    u_char  *p;
-
-    if (d->skipped == 0) {
-        ngx_str_null(d->reason);
-        return;
-    }
-
-    *d->reason = d->first;
-
-    if (d->skipped == 1) {
-        return;
-    }
-
-    p = ngx_pnalloc(d->pool, d->first.len + NGX_ETCD_REASON_MORE);
-    if (p == NULL) {
-        d->failed = 1;
-        return;
-    }
-
-    d->reason->data = p;
-    d->reason->len = ngx_sprintf(p, "%V; and %ui more", &d->first,
-                                 d->skipped - 1)
-                     - p;
-}
-
-
-void
-ngx_etcd_decode_skip(ngx_etcd_decode_t *d)
-{
-    if (d->skipped++ == 0) {
-        d->first = *d->reason;
-    }
-}
-
-
-void
-ngx_etcd_decode_unused(ngx_etcd_decode_t *d, ngx_etcd_unused_e unused,
-    ngx_str_t *text)
-{
-    if (d->unused == NGX_ETCD_UNUSED_NONE) {
-        d->unused = unused;
-        d->note = *text;
-    }
-}
-
-
-ngx_uint_t
-ngx_etcd_decode_unleased(ngx_etcd_member_conf_t *conf, int64_t lease,
-    ngx_array_t *members, ngx_etcd_reason_t *reason)
-{
-    if (!conf->lease || lease != 0) {
-        return 0;
-    }
-
-    members->nelts = 0;
-
-    ngx_memzero(reason, sizeof(ngx_etcd_reason_t));
-    reason->unused = NGX_ETCD_UNUSED_LEASE;
-    reason->note = ngx_etcd_no_lease;
-
-    return 1;
-}
-
-
-ngx_uint_t
-ngx_etcd_decode_node(ngx_etcd_decode_t *d, ngx_int_t rc, ngx_uint_t first)
-{
-    if (rc != NGX_ERROR) {
-        return 1;
-    }
-
-    d->members->nelts = first;
-    d->nodes++;
-
-    ngx_etcd_decode_skip(d);
-
-    return 0;
-}
-
-
-/* Removes duplicate addresses; the first member is kept. */
-
-static ngx_int_t
-ngx_etcd_decode_nodes(ngx_etcd_decode_t *d, ngx_uint_t first)
-{
-    ngx_uint_t          i, n;
-    ngx_etcd_member_t  *member;
-
-    member = d->members->elts;
-
-    for (i = n = first; i < d->members->nelts; i++) {
-
-        if (ngx_etcd_decode_known(&member[first], n - first, &member[i])) {
-            continue;
-        }
-
-        if (i != n) {
-            member[n] = member[i];
-        }
-
-        n++;
-    }
-
-    d->members->nelts = n;
-
-    return (n > first) ? NGX_OK : NGX_DECLINED;
-}
-
-
-/*
- * Weights that are too great are divided, with the other weights of the value:
- * their proportions stay.
- */
-
-static void
-ngx_etcd_decode_scale(ngx_etcd_decode_t *d, ngx_uint_t first)
-{
-    u_char              buf[NGX_INT64_LEN];
-    uint64_t            most, weight;
-    ngx_str_t           text;
-    ngx_uint_t          i;
-    ngx_etcd_member_t  *member;
-
-    member = d->members->elts;
-    most = 0;
-
-    for (i = first; i < d->members->nelts; i++) {
-        most = ngx_max(most, member[i].attr.weight);
-    }
-
-    if (most <= NGX_ETCD_MEMBER_MAX_WEIGHT) {
-        return;
-    }
-
-    for (i = first; i < d->members->nelts; i++) {
-        weight = (uint64_t) member[i].attr.weight * NGX_ETCD_MEMBER_MAX_WEIGHT;
-        member[i].attr.weight = ngx_max(1, weight / most);
-    }
-
-    if (d->members->nelts - first == 1) {
-        text.data = buf;
-        text.len = ngx_sprintf(buf, "%uL", most) - buf;
-
-        (void) ngx_etcd_decode_reason(d, "weight", &text, "", "is greater than "
-                                      ngx_value(NGX_ETCD_MEMBER_MAX_WEIGHT)
-                                      ", which is used");
-        ngx_etcd_decode_skip(d);
-    }
-}
-
+/* The data of an empty text may be NULL. */
 
 static ngx_uint_t
-ngx_etcd_decode_known(ngx_etcd_member_t *members, ngx_uint_t n,
-    ngx_etcd_member_t *member)
+ngx_etcd_decode_has_zero(ngx_str_t *text)
 {
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-
-        if (members[i].socklen == member->socklen
-            && ngx_memcmp(&members[i].sockaddr, &member->sockaddr,
-                          member->socklen)
-               == 0)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
+    return text->len != 0 && memchr(text->data, '\0', text->len) != NULL;
 }
 
 
@@ -409,12 +102,343 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
 }
 
 
-/* The data of an empty text may be NULL. */
-
 static ngx_uint_t
-ngx_etcd_decode_has_zero(ngx_str_t *text)
+ngx_etcd_decode_known(ngx_etcd_member_t *members, ngx_uint_t n,
+    ngx_etcd_member_t *member)
 {
-    return text->len != 0 && memchr(text->data, '\0', text->len) != NULL;
+    ngx_uint_t  i;
+
+    for (i = 0; i < n; i++) {
+
+        if (members[i].socklen == member->socklen
+            && ngx_memcmp(&members[i].sockaddr, &member->sockaddr,
+                          member->socklen)
+               == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* Removes duplicate addresses; the first member is kept. */
+
+static ngx_int_t
+ngx_etcd_decode_nodes(ngx_etcd_decode_t *d, ngx_uint_t first)
+{
+    ngx_uint_t          i, n;
+    ngx_etcd_member_t  *member;
+
+    member = d->members->elts;
+
+    for (i = n = first; i < d->members->nelts; i++) {
+
+        if (ngx_etcd_decode_known(&member[first], n - first, &member[i])) {
+            continue;
+        }
+
+        if (i != n) {
+            member[n] = member[i];
+        }
+
+        n++;
+    }
+
+    d->members->nelts = n;
+
+    return (n > first) ? NGX_OK : NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
+    char *quote, char *what)
+{
+    u_char     *p, *last;
+    u_char      buf[NGX_ETCD_REASON_LEN];
+    ngx_str_t   name;
+
+    /* a field may be a JSON pointer from the configuration: escape it */
+
+    last = buf + sizeof(buf);
+
+    name.data = (u_char *) field;
+    name.len = ngx_strlen(field);
+
+    p = ngx_etcd_escape(buf, &name, NGX_ETCD_REASON_SHOWN);
+
+    if (text != NULL) {
+        p = ngx_slprintf(p, last, " %s", quote);
+        p = ngx_etcd_escape(p, text, NGX_ETCD_REASON_SHOWN);
+        p = ngx_slprintf(p, last, "%s", quote);
+    }
+
+    if (what != NULL) {
+        p = ngx_slprintf(p, last, " %s", what);
+    }
+
+    d->reason->len = p - buf;
+    d->reason->data = ngx_pnalloc(d->pool, d->reason->len);
+
+    if (d->reason->data == NULL) {
+        return ngx_etcd_decode_no_memory(d);
+    }
+
+    ngx_memcpy(d->reason->data, buf, d->reason->len);
+
+    return NGX_ERROR;
+}
+
+
+/*
+ * Weights that are too great are divided, with the other weights of the value:
+ * their proportions stay.
+ */
+
+static void
+ngx_etcd_decode_scale(ngx_etcd_decode_t *d, ngx_uint_t first)
+{
+    u_char              buf[NGX_INT64_LEN];
+    uint64_t            most, weight;
+    ngx_str_t           text;
+    ngx_uint_t          i;
+    ngx_etcd_member_t  *member;
+
+    member = d->members->elts;
+    most = 0;
+
+    for (i = first; i < d->members->nelts; i++) {
+        most = ngx_max(most, member[i].attr.weight);
+    }
+
+    if (most <= NGX_ETCD_MEMBER_MAX_WEIGHT) {
+        return;
+    }
+
+    for (i = first; i < d->members->nelts; i++) {
+        weight = (uint64_t) member[i].attr.weight * NGX_ETCD_MEMBER_MAX_WEIGHT;
+        member[i].attr.weight = ngx_max(1, weight / most);
+    }
+
+    if (d->members->nelts - first == 1) {
+        text.data = buf;
+        text.len = ngx_sprintf(buf, "%uL", most) - buf;
+
+        (void) ngx_etcd_decode_reason(d, "weight", &text, "", "is greater than "
+                                      ngx_value(NGX_ETCD_MEMBER_MAX_WEIGHT)
+                                      ", which is used");
+        ngx_etcd_decode_skip(d);
+    }
+}
+
+
+/* Makes a reason of all parts that were skipped. */
+
+static void
+ngx_etcd_decode_rest(ngx_etcd_decode_t *d)
+{
+    u_char  *p;
+
+    if (d->skipped == 0) {
+        ngx_str_null(d->reason);
+        return;
+    }
+
+    *d->reason = d->first;
+
+    if (d->skipped == 1) {
+        return;
+    }
+
+    p = ngx_pnalloc(d->pool, d->first.len + NGX_ETCD_REASON_MORE);
+    if (p == NULL) {
+        d->failed = 1;
+        return;
+    }
+
+    d->reason->data = p;
+    d->reason->len = ngx_sprintf(p, "%V; and %ui more", &d->first,
+                                 d->skipped - 1)
+                     - p;
+}
+
+
+static ngx_int_t
+ngx_etcd_decode_members(ngx_etcd_decode_t *d, ngx_etcd_reason_t *reason)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  n;
+
+    n = d->members->nelts;
+
+    rc = ngx_etcd_decode_check_key(d);
+
+    if (rc == NGX_OK && d->object == NULL) {
+        rc = ngx_etcd_decode_check_value(d);
+    }
+
+    if (rc == NGX_OK) {
+        rc = d->conf->format->decode(d);
+    }
+
+    ngx_etcd_json_done(&d->json);
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_decode_nodes(d, n);
+    }
+
+    if (rc == NGX_OK) {
+        ngx_etcd_decode_scale(d, n);
+    }
+
+    if (rc == NGX_DECLINED) {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_OTHER, &ngx_etcd_no_member);
+    }
+
+    if (rc != NGX_ERROR) {
+        ngx_etcd_decode_rest(d);
+    }
+
+    if (d->failed) {
+        rc = ngx_etcd_decode_no_memory(d);
+    }
+
+    if (rc != NGX_OK) {
+        d->members->nelts = n;
+    }
+
+    reason->nodes = d->nodes;
+    reason->note = d->note;
+
+    /* a key that is used may have nodes that are not selected */
+
+    reason->unused = (rc == NGX_DECLINED
+                      || (rc == NGX_OK && d->unused == NGX_ETCD_UNUSED_FIELD))
+                     ? d->unused : NGX_ETCD_UNUSED_NONE;
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+    ngx_str_t *value, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_etcd_reason_t *reason)
+{
+    ngx_etcd_decode_t  d;
+
+    ngx_etcd_decode_init(&d, conf, key, pool, members, &reason->text);
+
+    d.value = *value;
+
+    return ngx_etcd_decode_members(&d, reason);
+}
+
+
+ngx_int_t
+ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
+    json_t *object, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_etcd_reason_t *reason)
+{
+    ngx_etcd_decode_t  d;
+
+    ngx_etcd_decode_init(&d, conf, key, pool, members, &reason->text);
+
+    d.object = object;
+
+    return ngx_etcd_decode_members(&d, reason);
+}
+
+
+void
+ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
+    ngx_str_t *key, ngx_pool_t *pool, ngx_array_t *members,
+    ngx_str_t *reason)
+{
+    d->conf = conf;
+    d->layout = (conf->layout != NULL) ? conf->layout : conf->format->layout;
+    d->key = *key;
+    ngx_str_null(&d->value);
+    d->object = NULL;
+    d->json.start = NULL;
+    d->pool = pool;
+    d->members = members;
+    d->reason = reason;
+    d->skipped = 0;
+    d->nodes = 0;
+    d->failed = 0;
+    d->unused = NGX_ETCD_UNUSED_NONE;
+    ngx_etcd_decode_weight(d, conf->format->weight);
+
+    ngx_str_null(&d->note);
+    ngx_str_null(reason);
+}
+
+
+void
+ngx_etcd_decode_weight(ngx_etcd_decode_t *d, ngx_uint_t weight)
+{
+    if (d->conf->defaults.weight != 0) {
+        weight = d->conf->defaults.weight;
+    }
+
+    d->weight = weight ? weight : 1;
+}
+
+
+void
+ngx_etcd_decode_skip(ngx_etcd_decode_t *d)
+{
+    if (d->skipped++ == 0) {
+        d->first = *d->reason;
+    }
+}
+
+
+void
+ngx_etcd_decode_unused(ngx_etcd_decode_t *d, ngx_etcd_unused_e unused,
+    ngx_str_t *text)
+{
+    if (d->unused == NGX_ETCD_UNUSED_NONE) {
+        d->unused = unused;
+        d->note = *text;
+    }
+}
+
+
+ngx_uint_t
+ngx_etcd_decode_unleased(ngx_etcd_member_conf_t *conf, int64_t lease,
+    ngx_array_t *members, ngx_etcd_reason_t *reason)
+{
+    if (!conf->lease || lease != 0) {
+        return 0;
+    }
+
+    members->nelts = 0;
+
+    ngx_memzero(reason, sizeof(ngx_etcd_reason_t));
+    reason->unused = NGX_ETCD_UNUSED_LEASE;
+    reason->note = ngx_etcd_no_lease;
+
+    return 1;
+}
+
+
+ngx_uint_t
+ngx_etcd_decode_node(ngx_etcd_decode_t *d, ngx_int_t rc, ngx_uint_t first)
+{
+    if (rc != NGX_ERROR) {
+        return 1;
+    }
+
+    d->members->nelts = first;
+    d->nodes++;
+
+    ngx_etcd_decode_skip(d);
+
+    return 0;
 }
 
 
@@ -446,6 +470,29 @@ ngx_etcd_decode_trim(ngx_str_t *text)
 }
 
 
+static ngx_int_t
+ngx_etcd_decode_broken(ngx_etcd_decode_t *d)
+{
+    u_char        *last;
+    u_char         field[sizeof("value is broken JSON at line , column :")
+                         + 2 * NGX_INT64_LEN];
+    ngx_str_t      what;
+    json_error_t  *error;
+
+    error = &d->json.error;
+
+    last = ngx_snprintf(field, sizeof(field) - 1,
+                        "value is broken JSON at line %d, column %d:",
+                        error->line, error->column);
+    *last = '\0';
+
+    what.data = (u_char *) error->text;
+    what.len = ngx_strlen(what.data);
+
+    return ngx_etcd_decode_invalid(d, (char *) field, &what, NULL);
+}
+
+
 ngx_int_t
 ngx_etcd_decode_object(ngx_etcd_decode_t *d)
 {
@@ -469,29 +516,6 @@ ngx_etcd_decode_object(ngx_etcd_decode_t *d)
     d->object = d->json.root;
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_decode_broken(ngx_etcd_decode_t *d)
-{
-    u_char        *last;
-    u_char         field[sizeof("value is broken JSON at line , column :")
-                         + 2 * NGX_INT64_LEN];
-    ngx_str_t      what;
-    json_error_t  *error;
-
-    error = &d->json.error;
-
-    last = ngx_snprintf(field, sizeof(field) - 1,
-                        "value is broken JSON at line %d, column %d:",
-                        error->line, error->column);
-    *last = '\0';
-
-    what.data = (u_char *) error->text;
-    what.len = ngx_strlen(what.data);
-
-    return ngx_etcd_decode_invalid(d, (char *) field, &what, NULL);
 }
 
 
@@ -574,44 +598,4 @@ ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
     }
 
     return ngx_etcd_decode_reason(d, field, &text, quote, what);
-}
-
-
-static ngx_int_t
-ngx_etcd_decode_reason(ngx_etcd_decode_t *d, char *field, ngx_str_t *text,
-    char *quote, char *what)
-{
-    u_char     *p, *last;
-    u_char      buf[NGX_ETCD_REASON_LEN];
-    ngx_str_t   name;
-
-    /* a field may be a JSON pointer from the configuration: escape it */
-
-    last = buf + sizeof(buf);
-
-    name.data = (u_char *) field;
-    name.len = ngx_strlen(field);
-
-    p = ngx_etcd_escape(buf, &name, NGX_ETCD_REASON_SHOWN);
-
-    if (text != NULL) {
-        p = ngx_slprintf(p, last, " %s", quote);
-        p = ngx_etcd_escape(p, text, NGX_ETCD_REASON_SHOWN);
-        p = ngx_slprintf(p, last, "%s", quote);
-    }
-
-    if (what != NULL) {
-        p = ngx_slprintf(p, last, " %s", what);
-    }
-
-    d->reason->len = p - buf;
-    d->reason->data = ngx_pnalloc(d->pool, d->reason->len);
-
-    if (d->reason->data == NULL) {
-        return ngx_etcd_decode_no_memory(d);
-    }
-
-    ngx_memcpy(d->reason->data, buf, d->reason->len);
-
-    return NGX_ERROR;
 }

@@ -19,14 +19,10 @@
 
 
 static ngx_int_t ngx_etcd_format_auto(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_format_auto_object(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_milvus(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_skydns(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_apisix(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_format_traefik(ngx_etcd_decode_t *d);
-static ngx_uint_t ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name);
-static ngx_int_t ngx_etcd_format_as(ngx_etcd_decode_t *d,
-    const ngx_etcd_json_layout_t *layout);
 
 
 static ngx_etcd_field_t  ngx_etcd_no_fields[] = {
@@ -438,28 +434,29 @@ ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
 }
 
 
-/* Detects the format by the fields that are present. */
+/* A value that is null is no value. */
+
+static ngx_uint_t
+ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name)
+{
+    json_t  *value;
+
+    value = json_object_get(d->object, name);
+
+    return value != NULL && !json_is_null(value);
+}
+
 
 static ngx_int_t
-ngx_etcd_format_auto(ngx_etcd_decode_t *d)
+ngx_etcd_format_as(ngx_etcd_decode_t *d, const ngx_etcd_json_layout_t *layout)
 {
-    ngx_etcd_tag_t  *tag;
+    d->layout = layout;
 
-    if (d->value.len != 0 && d->value.data[0] == '{') {
-        return ngx_etcd_format_auto_object(d);
+    if (d->object == NULL && ngx_etcd_decode_object(d) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    /* an address has no tags */
-
-    tag = ngx_etcd_json_layout_untagged(d->conf, NULL, NULL);
-
-    if (tag != NULL) {
-        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
-        return NGX_DECLINED;
-    }
-
-    return (d->value.len != 0) ? ngx_etcd_format_text_plain(d)
-                               : ngx_etcd_format_text_key(d);
+    return ngx_etcd_json_layout_decode(d);
 }
 
 
@@ -501,6 +498,31 @@ ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
     return ngx_etcd_decode_invalid(d, "value", &d->value,
                                    "has no address, host or Addr, and the "
                                    "last segment of the key is no address");
+}
+
+
+/* Detects the format by the fields that are present. */
+
+static ngx_int_t
+ngx_etcd_format_auto(ngx_etcd_decode_t *d)
+{
+    ngx_etcd_tag_t  *tag;
+
+    if (d->value.len != 0 && d->value.data[0] == '{') {
+        return ngx_etcd_format_auto_object(d);
+    }
+
+    /* an address has no tags */
+
+    tag = ngx_etcd_json_layout_untagged(d->conf, NULL, NULL);
+
+    if (tag != NULL) {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
+        return NGX_DECLINED;
+    }
+
+    return (d->value.len != 0) ? ngx_etcd_format_text_plain(d)
+                               : ngx_etcd_format_text_key(d);
 }
 
 
@@ -558,32 +580,6 @@ ngx_etcd_format_traefik(ngx_etcd_decode_t *d)
         && !ngx_etcd_format_has(d, "address"))
     {
         return NGX_DECLINED;
-    }
-
-    return ngx_etcd_json_layout_decode(d);
-}
-
-
-/* A value that is null is no value. */
-
-static ngx_uint_t
-ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name)
-{
-    json_t  *value;
-
-    value = json_object_get(d->object, name);
-
-    return value != NULL && !json_is_null(value);
-}
-
-
-static ngx_int_t
-ngx_etcd_format_as(ngx_etcd_decode_t *d, const ngx_etcd_json_layout_t *layout)
-{
-    d->layout = layout;
-
-    if (d->object == NULL && ngx_etcd_decode_object(d) != NGX_OK) {
-        return NGX_ERROR;
     }
 
     return ngx_etcd_json_layout_decode(d);

@@ -20,17 +20,6 @@
 #define NGX_ETCD_FORMAT_LAST      "last segment of the key"
 
 
-static ngx_int_t ngx_etcd_format_query(ngx_etcd_decode_t *d,
-    ngx_etcd_uri_t *url, ngx_etcd_field_t *fields);
-static ngx_uint_t ngx_etcd_query_chosen(ngx_etcd_decode_t *d,
-    ngx_str_t *query);
-static ngx_uint_t ngx_etcd_query_tagged(ngx_str_t query, ngx_etcd_tag_t *tag);
-static void ngx_etcd_query_fields(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, ngx_etcd_field_t *fields, ngx_str_t query);
-static ngx_int_t ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name,
-    ngx_str_t *value, u_char *buf);
-
-
 static ngx_etcd_field_t  ngx_etcd_dubbo_fields[] = {
 
     { ngx_string("weight"),
@@ -99,6 +88,146 @@ ngx_etcd_format_text_upsync(ngx_etcd_decode_t *d)
 }
 
 
+/* NGX_DECLINED: the value cannot be decoded and is returned as it is. */
+
+static ngx_int_t
+ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value,
+    u_char *buf)
+{
+    ngx_str_t  text;
+
+    if (ngx_etcd_uri_argument(query, name, value) == NGX_DONE) {
+        return NGX_DONE;
+    }
+
+    text.data = buf;
+
+    if (value->len > NGX_ETCD_FORMAT_ARGUMENT
+        || ngx_etcd_uri_decode(&text, value, 1) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    *value = text;
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_query_tagged(ngx_str_t query, ngx_etcd_tag_t *tag)
+{
+    u_char      buf[NGX_ETCD_FORMAT_ARGUMENT];
+    ngx_int_t   rc;
+    ngx_str_t   name, value;
+
+    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
+           != NGX_DONE)
+    {
+        if (rc == NGX_OK
+            && ngx_etcd_str_equal(&name, &tag->key)
+            && ngx_etcd_json_layout_tag_is(tag, &value))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
+{
+    ngx_uint_t       i;
+    ngx_etcd_tag_t  *tag;
+
+    if (d->conf->tags == NULL) {
+        return 1;
+    }
+
+    tag = d->conf->tags->elts;
+
+    for (i = 0; i < d->conf->tags->nelts; i++) {
+        if (ngx_etcd_query_tagged(*query, &tag[i]) == tag[i].not) {
+            ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag[i].text);
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static void
+ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *fields, ngx_str_t query)
+{
+    u_char             buf[NGX_ETCD_FORMAT_ARGUMENT];
+    ngx_int_t          rc;
+    ngx_str_t          name, value;
+    ngx_etcd_field_t  *field;
+
+    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
+           != NGX_DONE)
+    {
+        for (field = fields; field->path.data != NULL; field++) {
+
+            if (!ngx_etcd_str_equal(&field->path, &name)) {
+                continue;
+            }
+
+            if (rc == NGX_DECLINED) {
+                ngx_etcd_attribute_invalid(d, member, field, &value,
+                                           "is too long or has an invalid "
+                                           "percent-encoding");
+                continue;
+            }
+
+            ngx_etcd_attribute_text(d, member, field, &value);
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
+    ngx_etcd_field_t *fields)
+{
+    ngx_int_t           rc;
+    ngx_etcd_member_t  *member;
+
+    if (!ngx_etcd_query_chosen(d, &url->query)) {
+        return NGX_DECLINED;
+    }
+
+    member = ngx_etcd_decode_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_address_set_url(d, member, NGX_ETCD_FORMAT_LAST, url);
+
+    if (rc == NGX_DECLINED) {
+        (void) ngx_etcd_decode_invalid(d, "scheme", &url->scheme,
+                                       "is not that of \"scheme=\"");
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_SCHEME, d->reason);
+    }
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    member->attr.near = (d->conf->prefer.key.len != 0
+                         && ngx_etcd_query_tagged(url->query,
+                                                  &d->conf->prefer));
+
+    ngx_etcd_query_fields(d, member, fields, url->query);
+
+    return NGX_OK;
+}
+
+
 /* /dubbo/SERVICE/providers/URL; other parents hold consumers and the like. */
 
 ngx_int_t
@@ -149,144 +278,4 @@ ngx_etcd_format_text_rpcx(ngx_etcd_decode_t *d)
     url.query = d->value;
 
     return ngx_etcd_format_query(d, &url, ngx_etcd_rpcx_fields);
-}
-
-
-static ngx_int_t
-ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
-    ngx_etcd_field_t *fields)
-{
-    ngx_int_t           rc;
-    ngx_etcd_member_t  *member;
-
-    if (!ngx_etcd_query_chosen(d, &url->query)) {
-        return NGX_DECLINED;
-    }
-
-    member = ngx_etcd_decode_add(d);
-    if (member == NULL) {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_etcd_address_set_url(d, member, NGX_ETCD_FORMAT_LAST, url);
-
-    if (rc == NGX_DECLINED) {
-        (void) ngx_etcd_decode_invalid(d, "scheme", &url->scheme,
-                                       "is not that of \"scheme=\"");
-        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_SCHEME, d->reason);
-    }
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    member->attr.near = (d->conf->prefer.key.len != 0
-                         && ngx_etcd_query_tagged(url->query,
-                                                  &d->conf->prefer));
-
-    ngx_etcd_query_fields(d, member, fields, url->query);
-
-    return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
-{
-    ngx_uint_t       i;
-    ngx_etcd_tag_t  *tag;
-
-    if (d->conf->tags == NULL) {
-        return 1;
-    }
-
-    tag = d->conf->tags->elts;
-
-    for (i = 0; i < d->conf->tags->nelts; i++) {
-        if (ngx_etcd_query_tagged(*query, &tag[i]) == tag[i].not) {
-            ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag[i].text);
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
-static ngx_uint_t
-ngx_etcd_query_tagged(ngx_str_t query, ngx_etcd_tag_t *tag)
-{
-    u_char      buf[NGX_ETCD_FORMAT_ARGUMENT];
-    ngx_int_t   rc;
-    ngx_str_t   name, value;
-
-    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
-           != NGX_DONE)
-    {
-        if (rc == NGX_OK
-            && ngx_etcd_str_equal(&name, &tag->key)
-            && ngx_etcd_json_layout_tag_is(tag, &value))
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-static void
-ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    ngx_etcd_field_t *fields, ngx_str_t query)
-{
-    u_char             buf[NGX_ETCD_FORMAT_ARGUMENT];
-    ngx_int_t          rc;
-    ngx_str_t          name, value;
-    ngx_etcd_field_t  *field;
-
-    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
-           != NGX_DONE)
-    {
-        for (field = fields; field->path.data != NULL; field++) {
-
-            if (!ngx_etcd_str_equal(&field->path, &name)) {
-                continue;
-            }
-
-            if (rc == NGX_DECLINED) {
-                ngx_etcd_attribute_invalid(d, member, field, &value,
-                                           "is too long or has an invalid "
-                                           "percent-encoding");
-                continue;
-            }
-
-            ngx_etcd_attribute_text(d, member, field, &value);
-        }
-    }
-}
-
-
-/* NGX_DECLINED: the value cannot be decoded and is returned as it is. */
-
-static ngx_int_t
-ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value,
-    u_char *buf)
-{
-    ngx_str_t  text;
-
-    if (ngx_etcd_uri_argument(query, name, value) == NGX_DONE) {
-        return NGX_DONE;
-    }
-
-    text.data = buf;
-
-    if (value->len > NGX_ETCD_FORMAT_ARGUMENT
-        || ngx_etcd_uri_decode(&text, value, 1) != NGX_OK)
-    {
-        return NGX_DECLINED;
-    }
-
-    *value = text;
-
-    return NGX_OK;
 }

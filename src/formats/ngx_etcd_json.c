@@ -23,21 +23,25 @@
 #define NGX_ETCD_JSON_MAX_EXACT  9007199254740992.0    /* 2^53 */
 
 
-static void ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text,
-    size_t flags);
-static ngx_uint_t ngx_etcd_json_overflow(ngx_etcd_json_t *json);
-static void ngx_etcd_json_limit(u_char *text);
-static ngx_int_t ngx_etcd_json_refuse(ngx_etcd_json_t *json, char *what);
-static void *ngx_etcd_json_malloc(size_t size);
-static void ngx_etcd_json_free(void *p);
-
-
 /*
  * The text whose values are allocated or freed at the moment.  Threads that
  * write JSON meanwhile use the heap.
  */
 
 static __thread ngx_etcd_json_t  *ngx_etcd_json_current;
+
+
+static ngx_int_t
+ngx_etcd_json_refuse(ngx_etcd_json_t *json, char *what)
+{
+    json->error.line = 1;
+    json->error.column = 0;
+
+    (void) ngx_cpystrn((u_char *) json->error.text, (u_char *) what,
+                       JSON_ERROR_TEXT_LENGTH);
+
+    return NGX_DECLINED;
+}
 
 
 ngx_int_t
@@ -51,6 +55,106 @@ ngx_etcd_json_read(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
     }
 
     return ngx_etcd_json_parse(json, text, flags);
+}
+
+
+static void *
+ngx_etcd_json_malloc(size_t size)
+{
+    void             *p;
+    ngx_etcd_json_t  *json;
+
+    json = ngx_etcd_json_current;
+
+    if (json == NULL) {
+        return malloc(size);
+    }
+
+    size = ngx_align(size, NGX_ALIGNMENT);
+
+    if (size > (size_t) (json->end - json->free)) {
+        return NULL;
+    }
+
+    p = json->free;
+    json->free += size;
+
+    return p;
+}
+
+
+static void
+ngx_etcd_json_free(void *p)
+{
+    if (ngx_etcd_json_current == NULL) {
+        free(p);
+    }
+}
+
+
+static void
+ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
+{
+    json_free_t    release;
+    json_malloc_t  alloc;
+
+    json->free = json->start;
+
+    json_get_alloc_funcs(&alloc, &release);
+    json_set_alloc_funcs(ngx_etcd_json_malloc, ngx_etcd_json_free);
+    ngx_etcd_json_current = json;
+
+    json->root = json_loadb(text->len ? (char *) text->data : "", text->len,
+                            JSON_REJECT_DUPLICATES | flags, &json->error);
+
+    ngx_etcd_json_current = NULL;
+    json_set_alloc_funcs(alloc, release);
+}
+
+
+static ngx_uint_t
+ngx_etcd_json_overflow(ngx_etcd_json_t *json)
+{
+    return json->root == NULL
+           && json_error_code(&json->error) == json_error_numeric_overflow;
+}
+
+
+/* Writes 1e308 in place of numbers beyond a double, which are not shorter. */
+
+static void
+ngx_etcd_json_limit(u_char *text)
+{
+    char    *end;
+    u_char  *p;
+    double   number;
+
+    for (p = text; *p != '\0'; p++) {
+
+        if (*p == '"') {
+
+            while (*++p != '"') {
+
+                if (*p == '\\') {
+                    p++;
+                }
+
+                if (*p == '\0') {
+                    return;
+                }
+            }
+
+        } else if (*p >= '0' && *p <= '9') {
+            number = strtod((char *) p, &end);
+
+            if (number == HUGE_VAL) {
+                ngx_memset(p, ' ', (u_char *) end - p);
+                ngx_memcpy(p, "1e308", 5);
+            }
+
+            p = (u_char *) end - 1;
+        }
+    }
 }
 
 
@@ -122,72 +226,6 @@ ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 }
 
 
-static void
-ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
-{
-    json_free_t    release;
-    json_malloc_t  alloc;
-
-    json->free = json->start;
-
-    json_get_alloc_funcs(&alloc, &release);
-    json_set_alloc_funcs(ngx_etcd_json_malloc, ngx_etcd_json_free);
-    ngx_etcd_json_current = json;
-
-    json->root = json_loadb(text->len ? (char *) text->data : "", text->len,
-                            JSON_REJECT_DUPLICATES | flags, &json->error);
-
-    ngx_etcd_json_current = NULL;
-    json_set_alloc_funcs(alloc, release);
-}
-
-
-static ngx_uint_t
-ngx_etcd_json_overflow(ngx_etcd_json_t *json)
-{
-    return json->root == NULL
-           && json_error_code(&json->error) == json_error_numeric_overflow;
-}
-
-
-/* Writes 1e308 in place of numbers beyond a double, which are not shorter. */
-
-static void
-ngx_etcd_json_limit(u_char *text)
-{
-    char    *end;
-    u_char  *p;
-    double   number;
-
-    for (p = text; *p != '\0'; p++) {
-
-        if (*p == '"') {
-
-            while (*++p != '"') {
-
-                if (*p == '\\') {
-                    p++;
-                }
-
-                if (*p == '\0') {
-                    return;
-                }
-            }
-
-        } else if (*p >= '0' && *p <= '9') {
-            number = strtod((char *) p, &end);
-
-            if (number == HUGE_VAL) {
-                ngx_memset(p, ' ', (u_char *) end - p);
-                ngx_memcpy(p, "1e308", 5);
-            }
-
-            p = (u_char *) end - 1;
-        }
-    }
-}
-
-
 /* All values are in the block: none is freed by itself. */
 
 void
@@ -199,53 +237,6 @@ ngx_etcd_json_done(ngx_etcd_json_t *json)
     }
 
     json->root = NULL;
-}
-
-
-static ngx_int_t
-ngx_etcd_json_refuse(ngx_etcd_json_t *json, char *what)
-{
-    json->error.line = 1;
-    json->error.column = 0;
-
-    (void) ngx_cpystrn((u_char *) json->error.text, (u_char *) what,
-                       JSON_ERROR_TEXT_LENGTH);
-
-    return NGX_DECLINED;
-}
-
-
-static void *
-ngx_etcd_json_malloc(size_t size)
-{
-    void             *p;
-    ngx_etcd_json_t  *json;
-
-    json = ngx_etcd_json_current;
-
-    if (json == NULL) {
-        return malloc(size);
-    }
-
-    size = ngx_align(size, NGX_ALIGNMENT);
-
-    if (size > (size_t) (json->end - json->free)) {
-        return NULL;
-    }
-
-    p = json->free;
-    json->free += size;
-
-    return p;
-}
-
-
-static void
-ngx_etcd_json_free(void *p)
-{
-    if (ngx_etcd_json_current == NULL) {
-        free(p);
-    }
 }
 
 

@@ -9,14 +9,6 @@
 #include <ngx_etcd_json_pointer.h>
 
 
-static json_t *ngx_etcd_json_pointer_step(json_t *value, u_char *p,
-    size_t len);
-static json_t *ngx_etcd_json_pointer_element(json_t *array, u_char *p,
-    size_t len);
-static size_t ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p,
-    size_t len);
-
-
 char *
 ngx_etcd_json_pointer_check(ngx_str_t *pointer)
 {
@@ -43,27 +35,40 @@ ngx_etcd_json_pointer_check(ngx_str_t *pointer)
 }
 
 
-json_t *
-ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer)
+static json_t *
+ngx_etcd_json_pointer_element(json_t *array, u_char *p, size_t len)
 {
-    u_char  *p, *end, *last;
+    ngx_int_t  n;
 
-    p = pointer->data;
-    last = p + pointer->len;
+    n = ngx_atoi(p, len);
 
-    while (p < last && value != NULL) {
-        p++;
-
-        end = memchr(p, '/', last - p);
-        if (end == NULL) {
-            end = last;
-        }
-
-        value = ngx_etcd_json_pointer_step(value, p, end - p);
-        p = end;
+    if (n == NGX_ERROR || (len > 1 && p[0] == '0')) {
+        return NULL;
     }
 
-    return value;
+    return json_array_get(array, n);
+}
+
+
+static size_t
+ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p, size_t len)
+{
+    u_char  *start, *last;
+
+    start = dst;
+
+    for (last = p + len; p < last; p++) {
+
+        if (*p == '~') {
+            p++;
+            *dst++ = (*p == '1') ? '/' : '~';
+            continue;
+        }
+
+        *dst++ = *p;
+    }
+
+    return dst - start;
 }
 
 
@@ -87,18 +92,27 @@ ngx_etcd_json_pointer_step(json_t *value, u_char *p, size_t len)
 }
 
 
-static json_t *
-ngx_etcd_json_pointer_element(json_t *array, u_char *p, size_t len)
+json_t *
+ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer)
 {
-    ngx_int_t  n;
+    u_char  *p, *end, *last;
 
-    n = ngx_atoi(p, len);
+    p = pointer->data;
+    last = p + pointer->len;
 
-    if (n == NGX_ERROR || (len > 1 && p[0] == '0')) {
-        return NULL;
+    while (p < last && value != NULL) {
+        p++;
+
+        end = memchr(p, '/', last - p);
+        if (end == NULL) {
+            end = last;
+        }
+
+        value = ngx_etcd_json_pointer_step(value, p, end - p);
+        p = end;
     }
 
-    return json_array_get(array, n);
+    return value;
 }
 
 
@@ -127,28 +141,6 @@ ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name, size_t len,
     rest->len = last - p;
 
     return len == 0;
-}
-
-
-static size_t
-ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p, size_t len)
-{
-    u_char  *start, *last;
-
-    start = dst;
-
-    for (last = p + len; p < last; p++) {
-
-        if (*p == '~') {
-            p++;
-            *dst++ = (*p == '1') ? '/' : '~';
-            continue;
-        }
-
-        *dst++ = *p;
-    }
-
-    return dst - start;
 }
 
 

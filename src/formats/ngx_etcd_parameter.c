@@ -26,24 +26,6 @@ typedef struct {
 } ngx_etcd_parameter_path_t;
 
 
-static ngx_int_t ngx_etcd_parameter_scheme(ngx_etcd_member_conf_t *conf,
-    ngx_str_t *value, char **err);
-static ngx_int_t ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf,
-    ngx_str_t *value, ngx_pool_t *pool, char **err);
-static ngx_int_t ngx_etcd_parameter_lease(ngx_etcd_member_conf_t *conf,
-    ngx_str_t *value, char **err);
-static ngx_int_t ngx_etcd_parameter_port(ngx_etcd_member_conf_t *conf,
-    ngx_str_t *value, char **err);
-static ngx_int_t ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf,
-    ngx_str_t *name, ngx_str_t *value, ngx_pool_t *pool, char **err);
-static ngx_etcd_json_layout_t *ngx_etcd_parameter_layout(
-    ngx_etcd_member_conf_t *conf, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_parameter_field(ngx_etcd_json_layout_t *layout,
-    ngx_uint_t id, ngx_str_t *pointer, ngx_uint_t not, char **err);
-static ngx_int_t ngx_etcd_parameter_path(ngx_etcd_json_layout_t *layout,
-    ngx_str_t *name, ngx_str_t *pointer, char **err);
-
-
 static const ngx_etcd_parameter_path_t  ngx_etcd_parameter_paths[] = {
 
     { ngx_string("nodes"), offsetof(ngx_etcd_json_layout_t, nodes) },
@@ -55,44 +37,6 @@ static const ngx_etcd_parameter_path_t  ngx_etcd_parameter_paths[] = {
 
     { ngx_null_string, 0 }
 };
-
-
-ngx_int_t
-ngx_etcd_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
-    ngx_pool_t *pool, char **err)
-{
-    ngx_int_t  rc;
-    ngx_str_t  name, value;
-
-    if (!ngx_etcd_str_cut(parameter, '=', &name, &value)) {
-        return NGX_DECLINED;
-    }
-
-    if (ngx_etcd_str_is(&name, "scheme")) {
-        rc = ngx_etcd_parameter_scheme(conf, &value, err);
-
-    } else if (ngx_etcd_str_is(&name, "tag")) {
-        rc = ngx_etcd_parameter_tag(conf, &value, pool, err);
-
-    } else if (ngx_etcd_str_is(&name, "lease")) {
-        rc = ngx_etcd_parameter_lease(conf, &value, err);
-
-    } else if (ngx_etcd_str_is(&name, "port")
-               && (value.len == 0 || value.data[0] != '/'))
-    {
-        rc = ngx_etcd_parameter_port(conf, &value, err);
-
-    } else {
-        rc = ngx_etcd_parameter_pointer(conf, &name, &value, pool, err);
-    }
-
-    if (rc == NGX_OK) {
-        conf->hash = conf->hash * 31
-                     + ngx_crc32_long(parameter->data, parameter->len);
-    }
-
-    return rc;
-}
 
 
 static ngx_int_t
@@ -212,59 +156,6 @@ ngx_etcd_parameter_port(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
 }
 
 
-/* NAME=/POINTER, or NAME=!/POINTER for a negated flag. */
-
-static ngx_int_t
-ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
-    ngx_str_t *value, ngx_pool_t *pool, char **err)
-{
-    ngx_str_t                pointer;
-    ngx_uint_t               id, not;
-    ngx_etcd_json_layout_t  *layout;
-
-    pointer = *value;
-    not = (pointer.len != 0 && pointer.data[0] == '!');
-
-    if (not) {
-        pointer.data++;
-        pointer.len--;
-    }
-
-    if (pointer.len == 0 || pointer.data[0] != '/') {
-        return NGX_DECLINED;
-    }
-
-    if (!(conf->format->takes & NGX_ETCD_TAKES_POINTERS)) {
-        *err = "only \"format=json\" takes pointers";
-        return NGX_ERROR;
-    }
-
-    *err = ngx_etcd_json_pointer_check(&pointer);
-    if (*err != NULL) {
-        return NGX_ERROR;
-    }
-
-    layout = ngx_etcd_parameter_layout(conf, pool);
-    if (layout == NULL) {
-        *err = "no memory";
-        return NGX_ERROR;
-    }
-
-    id = ngx_etcd_attribute_find(name);
-
-    if (not && (id == NGX_ETCD_ATTR_N || !ngx_etcd_attribute_is_flag(id))) {
-        *err = "\"!\" is for flags";
-        return NGX_ERROR;
-    }
-
-    if (id != NGX_ETCD_ATTR_N) {
-        return ngx_etcd_parameter_field(layout, id, &pointer, not, err);
-    }
-
-    return ngx_etcd_parameter_path(layout, name, &pointer, err);
-}
-
-
 /* The first pointer creates an empty layout: only pointers are read then. */
 
 static ngx_etcd_json_layout_t *
@@ -342,6 +233,97 @@ ngx_etcd_parameter_path(ngx_etcd_json_layout_t *layout, ngx_str_t *name,
     }
 
     return NGX_DECLINED;
+}
+
+
+/* NAME=/POINTER, or NAME=!/POINTER for a negated flag. */
+
+static ngx_int_t
+ngx_etcd_parameter_pointer(ngx_etcd_member_conf_t *conf, ngx_str_t *name,
+    ngx_str_t *value, ngx_pool_t *pool, char **err)
+{
+    ngx_str_t                pointer;
+    ngx_uint_t               id, not;
+    ngx_etcd_json_layout_t  *layout;
+
+    pointer = *value;
+    not = (pointer.len != 0 && pointer.data[0] == '!');
+
+    if (not) {
+        pointer.data++;
+        pointer.len--;
+    }
+
+    if (pointer.len == 0 || pointer.data[0] != '/') {
+        return NGX_DECLINED;
+    }
+
+    if (!(conf->format->takes & NGX_ETCD_TAKES_POINTERS)) {
+        *err = "only \"format=json\" takes pointers";
+        return NGX_ERROR;
+    }
+
+    *err = ngx_etcd_json_pointer_check(&pointer);
+    if (*err != NULL) {
+        return NGX_ERROR;
+    }
+
+    layout = ngx_etcd_parameter_layout(conf, pool);
+    if (layout == NULL) {
+        *err = "no memory";
+        return NGX_ERROR;
+    }
+
+    id = ngx_etcd_attribute_find(name);
+
+    if (not && (id == NGX_ETCD_ATTR_N || !ngx_etcd_attribute_is_flag(id))) {
+        *err = "\"!\" is for flags";
+        return NGX_ERROR;
+    }
+
+    if (id != NGX_ETCD_ATTR_N) {
+        return ngx_etcd_parameter_field(layout, id, &pointer, not, err);
+    }
+
+    return ngx_etcd_parameter_path(layout, name, &pointer, err);
+}
+
+
+ngx_int_t
+ngx_etcd_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
+    ngx_pool_t *pool, char **err)
+{
+    ngx_int_t  rc;
+    ngx_str_t  name, value;
+
+    if (!ngx_etcd_str_cut(parameter, '=', &name, &value)) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_etcd_str_is(&name, "scheme")) {
+        rc = ngx_etcd_parameter_scheme(conf, &value, err);
+
+    } else if (ngx_etcd_str_is(&name, "tag")) {
+        rc = ngx_etcd_parameter_tag(conf, &value, pool, err);
+
+    } else if (ngx_etcd_str_is(&name, "lease")) {
+        rc = ngx_etcd_parameter_lease(conf, &value, err);
+
+    } else if (ngx_etcd_str_is(&name, "port")
+               && (value.len == 0 || value.data[0] != '/'))
+    {
+        rc = ngx_etcd_parameter_port(conf, &value, err);
+
+    } else {
+        rc = ngx_etcd_parameter_pointer(conf, &name, &value, pool, err);
+    }
+
+    if (rc == NGX_OK) {
+        conf->hash = conf->hash * 31
+                     + ngx_crc32_long(parameter->data, parameter->len);
+    }
+
+    return rc;
 }
 
 

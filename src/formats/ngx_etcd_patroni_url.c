@@ -13,13 +13,6 @@
 
 static ngx_int_t ngx_etcd_patroni_decode(ngx_etcd_decode_t *d);
 static ngx_int_t ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
-    const ngx_etcd_patroni_url_t *url);
-static ngx_int_t ngx_etcd_patroni_url_text(ngx_etcd_decode_t *d,
-    const ngx_etcd_patroni_url_t *url, ngx_str_t *text);
-static ngx_int_t ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host);
-static u_char *ngx_etcd_patroni_url_port(ngx_str_t *host);
 
 
 const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
@@ -57,16 +50,23 @@ const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format = {
 
 
 static ngx_int_t
-ngx_etcd_patroni_decode(ngx_etcd_decode_t *d)
+ngx_etcd_patroni_url_text(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text)
 {
-    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_conn_url);
-}
+    json_t  *json;
 
+    json = json_object_get(d->object, url->field);
 
-static ngx_int_t
-ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d)
-{
-    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_proxy_url);
+    if (json == NULL) {
+        return ngx_etcd_decode_invalid(d, url->field, NULL, "is missing");
+    }
+
+    if (ngx_etcd_json_string(json, text) != NGX_OK) {
+        return ngx_etcd_decode_invalid_json(d, url->field, json,
+                                            "is not a string");
+    }
+
+    return NGX_OK;
 }
 
 
@@ -81,6 +81,20 @@ ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
     }
 
     return ngx_etcd_patroni_url_add(d, url, &text);
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_decode(ngx_etcd_decode_t *d)
+{
+    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_conn_url);
+}
+
+
+static ngx_int_t
+ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d)
+{
+    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_proxy_url);
 }
 
 
@@ -112,49 +126,6 @@ ngx_etcd_patroni_url_read(ngx_etcd_decode_t *d,
 }
 
 
-static ngx_int_t
-ngx_etcd_patroni_url_text(ngx_etcd_decode_t *d,
-    const ngx_etcd_patroni_url_t *url, ngx_str_t *text)
-{
-    json_t  *json;
-
-    json = json_object_get(d->object, url->field);
-
-    if (json == NULL) {
-        return ngx_etcd_decode_invalid(d, url->field, NULL, "is missing");
-    }
-
-    if (ngx_etcd_json_string(json, text) != NGX_OK) {
-        return ngx_etcd_decode_invalid_json(d, url->field, json,
-                                            "is not a string");
-    }
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_patroni_url_add(ngx_etcd_decode_t *d,
-    const ngx_etcd_patroni_url_t *url, ngx_str_t *text)
-{
-    ngx_str_t           host;
-    ngx_uint_t          scheme;
-    ngx_etcd_member_t  *member;
-
-    member = ngx_etcd_decode_add(d);
-    if (member == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_patroni_url_host(url, text, &scheme, &host) != NGX_OK) {
-        return ngx_etcd_decode_invalid(d, url->field, text, url->otherwise);
-    }
-
-    return ngx_etcd_address_set(d, member, url->field, &host,
-                                url->ports[scheme]);
-}
-
-
 /* the "10.0.0.7:5432" of "postgres://user:password@10.0.0.7:5432/db?..." */
 
 static ngx_int_t
@@ -181,6 +152,28 @@ ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url, ngx_str_t *text,
     }
 
     return NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_url_add(ngx_etcd_decode_t *d,
+    const ngx_etcd_patroni_url_t *url, ngx_str_t *text)
+{
+    ngx_str_t           host;
+    ngx_uint_t          scheme;
+    ngx_etcd_member_t  *member;
+
+    member = ngx_etcd_decode_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_patroni_url_host(url, text, &scheme, &host) != NGX_OK) {
+        return ngx_etcd_decode_invalid(d, url->field, text, url->otherwise);
+    }
+
+    return ngx_etcd_address_set(d, member, url->field, &host,
+                                url->ports[scheme]);
 }
 
 

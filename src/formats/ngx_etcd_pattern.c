@@ -10,68 +10,10 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_int_t ngx_etcd_pattern_literal(ngx_etcd_pattern_t *pattern,
-    ngx_uint_t rooted, char **err);
-static ngx_int_t ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern,
-    ngx_str_t *text, char **err);
-static ngx_uint_t ngx_etcd_pattern_is_server_name(ngx_str_t *name);
-static char *ngx_etcd_pattern_variable(ngx_str_t *text);
-static ngx_uint_t ngx_etcd_pattern_agrees(ngx_etcd_pattern_segment_t *segment,
-    ngx_str_t *text);
-static ngx_uint_t ngx_etcd_pattern_valid(ngx_str_t *value);
-static u_char *ngx_etcd_pattern_end(u_char *p, u_char *last);
-
-
 ngx_uint_t
 ngx_etcd_pattern_has_variable(ngx_str_t *text)
 {
     return ngx_strlchr(text->data, text->data + text->len, '$') != NULL;
-}
-
-
-ngx_int_t
-ngx_etcd_pattern_parse(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
-    ngx_uint_t rooted, ngx_pool_t *pool, char **err)
-{
-    u_char     *p, *last;
-    ngx_int_t   rc;
-    ngx_str_t   segment;
-
-    ngx_memzero(pattern, sizeof(ngx_etcd_pattern_t));
-    pattern->text = *text;
-
-    rc = ngx_etcd_pattern_literal(pattern, rooted, err);
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    if (ngx_array_init(&pattern->segments, pool, 4,
-                       sizeof(ngx_etcd_pattern_segment_t))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    p = text->data + pattern->literal.len;
-    last = text->data + text->len;
-
-    while (p < last) {
-        segment.data = p;
-        p = ngx_etcd_pattern_end(p, last);
-        segment.len = p - segment.data;
-
-        rc = ngx_etcd_pattern_segment(pattern, &segment, err);
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        pattern->below = (p < last);
-        p += pattern->below;
-    }
-
-    return NGX_OK;
 }
 
 
@@ -122,57 +64,16 @@ ngx_etcd_pattern_literal(ngx_etcd_pattern_t *pattern, ngx_uint_t rooted,
 }
 
 
-static ngx_int_t
-ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
-    char **err)
+/* Returns the end of the segment at p. */
+
+static u_char *
+ngx_etcd_pattern_end(u_char *p, u_char *last)
 {
-    ngx_etcd_pattern_segment_t  *segment;
-
-    if (text->len == 0) {
-        *err = "it has \"//\" after a variable";
-        return NGX_DECLINED;
+    while (p < last && *p != '/') {
+        p++;
     }
 
-    segment = ngx_array_push(&pattern->segments);
-    if (segment == NULL) {
-        return NGX_ERROR;
-    }
-
-    segment->text = *text;
-    segment->variable = ngx_etcd_pattern_has_variable(text);
-    segment->lower = 0;
-
-    if (!segment->variable) {
-        return NGX_OK;
-    }
-
-    *err = ngx_etcd_pattern_variable(&segment->text);
-
-    if (*err != NULL) {
-        return NGX_DECLINED;
-    }
-
-    segment->lower = ngx_etcd_pattern_is_server_name(&segment->text);
-
-    if (++pattern->nvariables > NGX_ETCD_PATTERN_VARIABLES) {
-        *err = "it has more than 8 variables";
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
-}
-
-
-/* nginx finds variables without regard to case. */
-
-static ngx_uint_t
-ngx_etcd_pattern_is_server_name(ngx_str_t *name)
-{
-    static ngx_str_t  ssl = ngx_string("ssl_server_name");
-    static ngx_str_t  preread = ngx_string("ssl_preread_server_name");
-
-    return ngx_etcd_str_alike(name, &ssl)
-           || ngx_etcd_str_alike(name, &preread);
+    return p;
 }
 
 
@@ -224,6 +125,146 @@ ngx_etcd_pattern_variable(ngx_str_t *text)
     *text = name;
 
     return NULL;
+}
+
+
+/* nginx finds variables without regard to case. */
+
+static ngx_uint_t
+ngx_etcd_pattern_is_server_name(ngx_str_t *name)
+{
+    static ngx_str_t  ssl = ngx_string("ssl_server_name");
+    static ngx_str_t  preread = ngx_string("ssl_preread_server_name");
+
+    return ngx_etcd_str_alike(name, &ssl)
+           || ngx_etcd_str_alike(name, &preread);
+}
+
+
+static ngx_int_t
+ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
+    char **err)
+{
+    ngx_etcd_pattern_segment_t  *segment;
+
+    if (text->len == 0) {
+        *err = "it has \"//\" after a variable";
+        return NGX_DECLINED;
+    }
+
+    segment = ngx_array_push(&pattern->segments);
+    if (segment == NULL) {
+        return NGX_ERROR;
+    }
+
+    segment->text = *text;
+    segment->variable = ngx_etcd_pattern_has_variable(text);
+    segment->lower = 0;
+
+    if (!segment->variable) {
+        return NGX_OK;
+    }
+
+    *err = ngx_etcd_pattern_variable(&segment->text);
+
+    if (*err != NULL) {
+        return NGX_DECLINED;
+    }
+
+    segment->lower = ngx_etcd_pattern_is_server_name(&segment->text);
+
+    if (++pattern->nvariables > NGX_ETCD_PATTERN_VARIABLES) {
+        *err = "it has more than 8 variables";
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_pattern_parse(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
+    ngx_uint_t rooted, ngx_pool_t *pool, char **err)
+{
+    u_char     *p, *last;
+    ngx_int_t   rc;
+    ngx_str_t   segment;
+
+    ngx_memzero(pattern, sizeof(ngx_etcd_pattern_t));
+    pattern->text = *text;
+
+    rc = ngx_etcd_pattern_literal(pattern, rooted, err);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (ngx_array_init(&pattern->segments, pool, 4,
+                       sizeof(ngx_etcd_pattern_segment_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    p = text->data + pattern->literal.len;
+    last = text->data + text->len;
+
+    while (p < last) {
+        segment.data = p;
+        p = ngx_etcd_pattern_end(p, last);
+        segment.len = p - segment.data;
+
+        rc = ngx_etcd_pattern_segment(pattern, &segment, err);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        pattern->below = (p < last);
+        p += pattern->below;
+    }
+
+    return NGX_OK;
+}
+
+
+/* Returns 1 if a variable may have the value. */
+
+static ngx_uint_t
+ngx_etcd_pattern_valid(ngx_str_t *value)
+{
+    size_t  i, dots;
+
+    if (value->len == 0 || value->len > NGX_ETCD_PATTERN_SEGMENT) {
+        return 0;
+    }
+
+    dots = 0;
+
+    for (i = 0; i < value->len; i++) {
+        switch (value->data[i]) {
+
+        case '\0':
+        case '/':
+            return 0;
+
+        case '.':
+            dots++;
+        }
+    }
+
+    return dots != value->len || dots > 2;
+}
+
+
+static ngx_uint_t
+ngx_etcd_pattern_agrees(ngx_etcd_pattern_segment_t *segment, ngx_str_t *text)
+{
+    if (segment->variable) {
+        return ngx_etcd_pattern_valid(text);
+    }
+
+    return ngx_etcd_str_equal(text, &segment->text);
 }
 
 
@@ -339,57 +380,4 @@ ngx_etcd_pattern_name(ngx_etcd_pattern_t *pattern, ngx_str_t *prefix,
 {
     name->data = prefix->data + pattern->literal.len;
     name->len = prefix->len - pattern->literal.len - pattern->below;
-}
-
-
-static ngx_uint_t
-ngx_etcd_pattern_agrees(ngx_etcd_pattern_segment_t *segment, ngx_str_t *text)
-{
-    if (segment->variable) {
-        return ngx_etcd_pattern_valid(text);
-    }
-
-    return ngx_etcd_str_equal(text, &segment->text);
-}
-
-
-/* Returns 1 if a variable may have the value. */
-
-static ngx_uint_t
-ngx_etcd_pattern_valid(ngx_str_t *value)
-{
-    size_t  i, dots;
-
-    if (value->len == 0 || value->len > NGX_ETCD_PATTERN_SEGMENT) {
-        return 0;
-    }
-
-    dots = 0;
-
-    for (i = 0; i < value->len; i++) {
-        switch (value->data[i]) {
-
-        case '\0':
-        case '/':
-            return 0;
-
-        case '.':
-            dots++;
-        }
-    }
-
-    return dots != value->len || dots > 2;
-}
-
-
-/* Returns the end of the segment at p. */
-
-static u_char *
-ngx_etcd_pattern_end(u_char *p, u_char *last)
-{
-    while (p < last && *p != '/') {
-        p++;
-    }
-
-    return p;
 }

@@ -9,34 +9,6 @@
 #include <ngx_etcd_utf8.h>
 
 
-static size_t ngx_etcd_utf8_length(u_char *p, u_char *last);
-
-
-ngx_uint_t
-ngx_etcd_utf8_valid(u_char *p, u_char *last)
-{
-    size_t  n;
-
-    while (p < last) {
-
-        if (*p < 0x80) {
-            p++;
-            continue;
-        }
-
-        n = ngx_etcd_utf8_length(p, last);
-
-        if (n == 0) {
-            return 0;
-        }
-
-        p += n;
-    }
-
-    return 1;
-}
-
-
 /* Returns the length of the character at p, which is not ASCII; 0: invalid. */
 
 static size_t
@@ -73,6 +45,31 @@ ngx_etcd_utf8_length(u_char *p, u_char *last)
     }
 
     return n;
+}
+
+
+ngx_uint_t
+ngx_etcd_utf8_valid(u_char *p, u_char *last)
+{
+    size_t  n;
+
+    while (p < last) {
+
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+
+        n = ngx_etcd_utf8_length(p, last);
+
+        if (n == 0) {
+            return 0;
+        }
+
+        p += n;
+    }
+
+    return 1;
 }
 
 

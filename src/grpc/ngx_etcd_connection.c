@@ -57,63 +57,8 @@ struct ngx_etcd_connection_s {
 };
 
 
-static void *ngx_etcd_connection_palloc(ngx_etcd_connection_t *conn,
-    size_t size);
-static ngx_buf_t *ngx_etcd_connection_buf(ngx_etcd_connection_t *conn,
-    size_t size);
-static ngx_int_t ngx_etcd_connection_open(ngx_etcd_connection_t *conn);
-static void ngx_etcd_connection_setup(ngx_etcd_connection_t *conn,
-    ngx_connection_t *c);
-static void ngx_etcd_connection_refused_handler(ngx_event_t *ev);
 static ngx_int_t ngx_etcd_connection_progress(ngx_etcd_connection_t *conn);
-static ngx_int_t ngx_etcd_connection_connected(ngx_etcd_connection_t *conn);
-static ngx_int_t ngx_etcd_connection_handshaken(ngx_etcd_connection_t *conn);
-static ngx_int_t ngx_etcd_connection_establish(ngx_etcd_connection_t *conn);
 static void ngx_etcd_connection_read_handler(ngx_event_t *rev);
-static void ngx_etcd_connection_read(ngx_etcd_connection_t *conn);
-static void ngx_etcd_connection_write_handler(ngx_event_t *wev);
-static size_t ngx_etcd_connection_fill(ngx_etcd_connection_t *conn);
-static void ngx_etcd_connection_error(ngx_etcd_connection_t *conn,
-    ngx_err_t err, char *what);
-static void ngx_etcd_connection_fail(ngx_etcd_connection_t *conn,
-    char *reason);
-
-
-ngx_etcd_connection_t *
-ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
-    ngx_log_t *log)
-{
-    ngx_etcd_connection_t  *conn;
-
-    conn = ngx_pcalloc(pool, sizeof(ngx_etcd_connection_t));
-    if (conn == NULL) {
-        return NULL;
-    }
-
-    conn->conf = *conf;
-    conn->pool = pool;
-    conn->log = log;
-
-    conn->nin = conf->buffer ? conf->buffer : NGX_ETCD_CONNECTION_INPUT;
-
-    conn->in = ngx_etcd_connection_palloc(conn, conn->nin);
-    if (conn->in == NULL) {
-        return NULL;
-    }
-
-    conn->out = ngx_etcd_connection_buf(conn, conf->buffer
-                                              ? conf->buffer
-                                              : NGX_ETCD_CONNECTION_OUTPUT);
-    if (conn->out == NULL) {
-        return NULL;
-    }
-
-    if (ngx_etcd_connection_open(conn) != NGX_OK) {
-        return NULL;
-    }
-
-    return conn;
-}
 
 
 /* Passwords and tokens of etcd pass through both buffers. */
@@ -150,82 +95,52 @@ ngx_etcd_connection_buf(ngx_etcd_connection_t *conn, size_t size)
 }
 
 
-static ngx_int_t
-ngx_etcd_connection_open(ngx_etcd_connection_t *conn)
+static void
+ngx_etcd_connection_fail(ngx_etcd_connection_t *conn, char *reason)
 {
-    ngx_int_t               rc;
-    ngx_log_t               log;
-    ngx_peer_connection_t   peer;
+    ngx_str_t  text;
 
-    ngx_memzero(&peer, sizeof(ngx_peer_connection_t));
+    text.data = (u_char *) reason;
+    text.len = ngx_strlen(reason);
 
-    /*
-     * The owner logs an outage once: suppress the core's "connect() failed".
-     */
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, conn->log, 0,
+                   "etcd connection to %V failed: %V",
+                   &conn->conf.addr->name, &text);
 
-    log = *conn->log;
-    log.log_level = ngx_min(log.log_level, NGX_LOG_ALERT);
+    ngx_etcd_connection_close(conn);
 
-    peer.sockaddr = conn->conf.addr->sockaddr;
-    peer.socklen = conn->conf.addr->socklen;
-    peer.name = &conn->conf.addr->name;
-    peer.get = ngx_event_get_peer;
-    peer.log = &log;
-    peer.log_error = NGX_ERROR_INFO;
-
-    ngx_set_socket_errno(0);
-
-    rc = ngx_event_connect_peer(&peer);
-
-    if (rc == NGX_DECLINED) {
-        conn->err = ngx_socket_errno;
-        ngx_etcd_event_init(&conn->refused,
-                            ngx_etcd_connection_refused_handler, conn,
-                            conn->log);
-
-        ngx_post_event(&conn->refused, &ngx_posted_next_events);
-
-        return NGX_OK;
-    }
-
-    if (rc != NGX_OK && rc != NGX_AGAIN) {
-        ngx_log_error(NGX_LOG_INFO, conn->log, 0,
-                      "could not create a connection to %V",
-                      &conn->conf.addr->name);
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_connection_setup(conn, peer.connection);
-
-    if (rc == NGX_OK) {
-        ngx_post_event(peer.connection->write, &ngx_posted_next_events);
-    }
-
-    return NGX_OK;
+    conn->conf.failed(conn->conf.data, &text);
 }
 
 
 static void
-ngx_etcd_connection_setup(ngx_etcd_connection_t *conn, ngx_connection_t *c)
+ngx_etcd_connection_error(ngx_etcd_connection_t *conn, ngx_err_t err,
+    char *what)
 {
-    if (fcntl(c->fd, F_SETFD, FD_CLOEXEC) == -1) {
-        ngx_log_error(NGX_LOG_ALERT, conn->log, ngx_errno,
-                      "fcntl(FD_CLOEXEC) failed");
+    u_char  *p, *last;
+    u_char   reason[NGX_ETCD_CONNECTION_REASON];
+    u_char   text[NGX_ETCD_CONNECTION_REASON];
+
+    last = reason + NGX_ETCD_CONNECTION_REASON - 1;
+
+    /* Prefer the TLS reason: on a TLS error recv() fails without errno. */
+
+    if (conn->tls != NULL && conn->tls->reason.len != 0) {
+        *ngx_slprintf(reason, last, "%V", &conn->tls->reason) = '\0';
+        ngx_etcd_connection_fail(conn, (char *) reason);
+        return;
     }
 
-    conn->log->connection = c->number;
-    conn->connection = c;
+    p = ngx_slprintf(reason, last, "%s failed", what);
 
-    c->data = conn;
-    c->pool = conn->pool;
-    c->log = conn->log;
-    c->read->log = conn->log;
-    c->write->log = conn->log;
-    c->read->handler = ngx_etcd_connection_read_handler;
-    c->write->handler = ngx_etcd_connection_write_handler;
+    if (err) {
+        *ngx_strerror(err, text, sizeof(text) - 1) = '\0';
+        p = ngx_slprintf(p, last, " (%d: %s)", (int) err, text);
+    }
 
-    /* a worker that shuts down does not wait for an idle connection */
-    c->idle = 1;
+    *p = '\0';
+
+    ngx_etcd_connection_fail(conn, (char *) reason);
 }
 
 
@@ -237,40 +152,6 @@ ngx_etcd_connection_refused_handler(ngx_event_t *ev)
     conn = ev->data;
 
     ngx_etcd_connection_error(conn, conn->err, "connect()");
-}
-
-
-/*
- * NGX_OK: bytes may be sent and received; NGX_ERROR: the connection is
- * closed.
- */
-
-static ngx_int_t
-ngx_etcd_connection_progress(ngx_etcd_connection_t *conn)
-{
-    ngx_int_t  rc;
-
-    if (conn->state == ngx_etcd_connection_connecting) {
-        rc = ngx_etcd_connection_connected(conn);
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-    }
-
-    if (conn->state == ngx_etcd_connection_handshake) {
-        rc = ngx_etcd_connection_handshaken(conn);
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-    }
-
-    if (conn->state == ngx_etcd_connection_established) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_connection_establish(conn);
 }
 
 
@@ -321,6 +202,23 @@ ngx_etcd_connection_connected(ngx_etcd_connection_t *conn)
 }
 
 
+static void
+ngx_etcd_connection_write_handler(ngx_event_t *wev)
+{
+    ngx_connection_t       *c;
+    ngx_etcd_connection_t  *conn;
+
+    c = wev->data;
+    conn = c->data;
+
+    if (ngx_etcd_connection_progress(conn) != NGX_OK) {
+        return;
+    }
+
+    ngx_etcd_connection_flush(conn);
+}
+
+
 static ngx_int_t
 ngx_etcd_connection_handshaken(ngx_etcd_connection_t *conn)
 {
@@ -365,40 +263,37 @@ ngx_etcd_connection_establish(ngx_etcd_connection_t *conn)
 }
 
 
-char *
-ngx_etcd_connection_action(ngx_etcd_connection_t *conn)
+/*
+ * NGX_OK: bytes may be sent and received; NGX_ERROR: the connection is
+ * closed.
+ */
+
+static ngx_int_t
+ngx_etcd_connection_progress(ngx_etcd_connection_t *conn)
 {
-    return (conn->state == ngx_etcd_connection_handshake) ? "TLS handshake"
-                                                          : "connect()";
-}
+    ngx_int_t  rc;
 
+    if (conn->state == ngx_etcd_connection_connecting) {
+        rc = ngx_etcd_connection_connected(conn);
 
-ngx_uint_t
-ngx_etcd_connection_accepted(ngx_etcd_connection_t *conn)
-{
-    return conn->accepted;
-}
-
-
-static void
-ngx_etcd_connection_read_handler(ngx_event_t *rev)
-{
-    ngx_connection_t       *c;
-    ngx_etcd_connection_t  *conn;
-
-    c = rev->data;
-    conn = c->data;
-
-    if (c->close) {
-        ngx_etcd_connection_fail(conn, "worker process is shutting down");
-        return;
+        if (rc != NGX_OK) {
+            return rc;
+        }
     }
 
-    if (ngx_etcd_connection_progress(conn) != NGX_OK) {
-        return;
+    if (conn->state == ngx_etcd_connection_handshake) {
+        rc = ngx_etcd_connection_handshaken(conn);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
     }
 
-    ngx_etcd_connection_read(conn);
+    if (conn->state == ngx_etcd_connection_established) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_connection_establish(conn);
 }
 
 
@@ -458,19 +353,187 @@ ngx_etcd_connection_read(ngx_etcd_connection_t *conn)
 
 
 static void
-ngx_etcd_connection_write_handler(ngx_event_t *wev)
+ngx_etcd_connection_read_handler(ngx_event_t *rev)
 {
     ngx_connection_t       *c;
     ngx_etcd_connection_t  *conn;
 
-    c = wev->data;
+    c = rev->data;
     conn = c->data;
+
+    if (c->close) {
+        ngx_etcd_connection_fail(conn, "worker process is shutting down");
+        return;
+    }
 
     if (ngx_etcd_connection_progress(conn) != NGX_OK) {
         return;
     }
 
-    ngx_etcd_connection_flush(conn);
+    ngx_etcd_connection_read(conn);
+}
+
+
+static void
+ngx_etcd_connection_setup(ngx_etcd_connection_t *conn, ngx_connection_t *c)
+{
+    if (fcntl(c->fd, F_SETFD, FD_CLOEXEC) == -1) {
+        ngx_log_error(NGX_LOG_ALERT, conn->log, ngx_errno,
+                      "fcntl(FD_CLOEXEC) failed");
+    }
+
+    conn->log->connection = c->number;
+    conn->connection = c;
+
+    c->data = conn;
+    c->pool = conn->pool;
+    c->log = conn->log;
+    c->read->log = conn->log;
+    c->write->log = conn->log;
+    c->read->handler = ngx_etcd_connection_read_handler;
+    c->write->handler = ngx_etcd_connection_write_handler;
+
+    /* a worker that shuts down does not wait for an idle connection */
+    c->idle = 1;
+}
+
+
+static ngx_int_t
+ngx_etcd_connection_open(ngx_etcd_connection_t *conn)
+{
+    ngx_int_t               rc;
+    ngx_log_t               log;
+    ngx_peer_connection_t   peer;
+
+    ngx_memzero(&peer, sizeof(ngx_peer_connection_t));
+
+    /*
+     * The owner logs an outage once: suppress the core's "connect() failed".
+     */
+
+    log = *conn->log;
+    log.log_level = ngx_min(log.log_level, NGX_LOG_ALERT);
+
+    peer.sockaddr = conn->conf.addr->sockaddr;
+    peer.socklen = conn->conf.addr->socklen;
+    peer.name = &conn->conf.addr->name;
+    peer.get = ngx_event_get_peer;
+    peer.log = &log;
+    peer.log_error = NGX_ERROR_INFO;
+
+    ngx_set_socket_errno(0);
+
+    rc = ngx_event_connect_peer(&peer);
+
+    if (rc == NGX_DECLINED) {
+        conn->err = ngx_socket_errno;
+        ngx_etcd_event_init(&conn->refused,
+                            ngx_etcd_connection_refused_handler, conn,
+                            conn->log);
+
+        ngx_post_event(&conn->refused, &ngx_posted_next_events);
+
+        return NGX_OK;
+    }
+
+    if (rc != NGX_OK && rc != NGX_AGAIN) {
+        ngx_log_error(NGX_LOG_INFO, conn->log, 0,
+                      "could not create a connection to %V",
+                      &conn->conf.addr->name);
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_connection_setup(conn, peer.connection);
+
+    if (rc == NGX_OK) {
+        ngx_post_event(peer.connection->write, &ngx_posted_next_events);
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_etcd_connection_t *
+ngx_etcd_connection_create(ngx_etcd_connection_conf_t *conf, ngx_pool_t *pool,
+    ngx_log_t *log)
+{
+    ngx_etcd_connection_t  *conn;
+
+    conn = ngx_pcalloc(pool, sizeof(ngx_etcd_connection_t));
+    if (conn == NULL) {
+        return NULL;
+    }
+
+    conn->conf = *conf;
+    conn->pool = pool;
+    conn->log = log;
+
+    conn->nin = conf->buffer ? conf->buffer : NGX_ETCD_CONNECTION_INPUT;
+
+    conn->in = ngx_etcd_connection_palloc(conn, conn->nin);
+    if (conn->in == NULL) {
+        return NULL;
+    }
+
+    conn->out = ngx_etcd_connection_buf(conn, conf->buffer
+                                              ? conf->buffer
+                                              : NGX_ETCD_CONNECTION_OUTPUT);
+    if (conn->out == NULL) {
+        return NULL;
+    }
+
+    if (ngx_etcd_connection_open(conn) != NGX_OK) {
+        return NULL;
+    }
+
+    return conn;
+}
+
+
+char *
+ngx_etcd_connection_action(ngx_etcd_connection_t *conn)
+{
+    return (conn->state == ngx_etcd_connection_handshake) ? "TLS handshake"
+                                                          : "connect()";
+}
+
+
+ngx_uint_t
+ngx_etcd_connection_accepted(ngx_etcd_connection_t *conn)
+{
+    return conn->accepted;
+}
+
+
+static size_t
+ngx_etcd_connection_fill(ngx_etcd_connection_t *conn)
+{
+    size_t      n;
+    ngx_buf_t  *b;
+
+    b = conn->out;
+
+    b->pos = b->start;
+    b->last = b->start;
+
+    while (b->last < b->end) {
+
+        if (conn->nrest == 0) {
+            conn->nrest = conn->conf.output(conn->conf.data, &conn->rest);
+
+            if (conn->nrest == 0) {
+                break;
+            }
+        }
+
+        n = ngx_min(conn->nrest, (size_t) (b->end - b->last));
+
+        b->last = ngx_cpymem(b->last, conn->rest, n);
+        conn->rest += n;
+        conn->nrest -= n;
+    }
+
+    return b->last - b->pos;
 }
 
 
@@ -525,87 +588,6 @@ ngx_etcd_connection_flush(ngx_etcd_connection_t *conn)
     if (ngx_handle_write_event(wev, 0) != NGX_OK) {
         ngx_etcd_connection_fail(conn, "could not wait for a write event");
     }
-}
-
-
-static size_t
-ngx_etcd_connection_fill(ngx_etcd_connection_t *conn)
-{
-    size_t      n;
-    ngx_buf_t  *b;
-
-    b = conn->out;
-
-    b->pos = b->start;
-    b->last = b->start;
-
-    while (b->last < b->end) {
-
-        if (conn->nrest == 0) {
-            conn->nrest = conn->conf.output(conn->conf.data, &conn->rest);
-
-            if (conn->nrest == 0) {
-                break;
-            }
-        }
-
-        n = ngx_min(conn->nrest, (size_t) (b->end - b->last));
-
-        b->last = ngx_cpymem(b->last, conn->rest, n);
-        conn->rest += n;
-        conn->nrest -= n;
-    }
-
-    return b->last - b->pos;
-}
-
-
-static void
-ngx_etcd_connection_error(ngx_etcd_connection_t *conn, ngx_err_t err,
-    char *what)
-{
-    u_char  *p, *last;
-    u_char   reason[NGX_ETCD_CONNECTION_REASON];
-    u_char   text[NGX_ETCD_CONNECTION_REASON];
-
-    last = reason + NGX_ETCD_CONNECTION_REASON - 1;
-
-    /* Prefer the TLS reason: on a TLS error recv() fails without errno. */
-
-    if (conn->tls != NULL && conn->tls->reason.len != 0) {
-        *ngx_slprintf(reason, last, "%V", &conn->tls->reason) = '\0';
-        ngx_etcd_connection_fail(conn, (char *) reason);
-        return;
-    }
-
-    p = ngx_slprintf(reason, last, "%s failed", what);
-
-    if (err) {
-        *ngx_strerror(err, text, sizeof(text) - 1) = '\0';
-        p = ngx_slprintf(p, last, " (%d: %s)", (int) err, text);
-    }
-
-    *p = '\0';
-
-    ngx_etcd_connection_fail(conn, (char *) reason);
-}
-
-
-static void
-ngx_etcd_connection_fail(ngx_etcd_connection_t *conn, char *reason)
-{
-    ngx_str_t  text;
-
-    text.data = (u_char *) reason;
-    text.len = ngx_strlen(reason);
-
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, conn->log, 0,
-                   "etcd connection to %V failed: %V",
-                   &conn->conf.addr->name, &text);
-
-    ngx_etcd_connection_close(conn);
-
-    conn->conf.failed(conn->conf.data, &text);
 }
 
 

@@ -28,13 +28,6 @@ typedef struct {
 } ngx_etcd_grpc_out_t;
 
 
-static ngx_int_t ngx_etcd_grpc_open(ngx_etcd_http2_t *h2,
-    ngx_etcd_grpc_stream_t *stream);
-static void ngx_etcd_grpc_set_header(nghttp2_nv *nv, const char *name,
-    const u_char *value, size_t len);
-static size_t ngx_etcd_grpc_timeout(u_char *buf, ngx_msec_t timeout);
-static void ngx_etcd_grpc_deadline_handler(ngx_event_t *ev);
-
 static ssize_t ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s,
     u_char *buf, size_t size, ngx_uint_t *last);
 static void ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s,
@@ -57,46 +50,33 @@ static const ngx_etcd_http2_stream_handlers_t  ngx_etcd_grpc_handlers = {
 };
 
 
-ngx_int_t
-ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
+static void
+ngx_etcd_grpc_set_header(nghttp2_nv *nv, const char *name,
+    const u_char *value, size_t len)
 {
-    ngx_log_t               *log;
-    ngx_etcd_grpc_stream_t  *stream;
+    nv->name = (uint8_t *) name;
+    nv->namelen = ngx_strlen(name);
+    nv->value = (uint8_t *) value;
+    nv->valuelen = len;
+}
 
-    log = ngx_etcd_http2_log(h2);
 
-    /* The stream outlives the call: free() of the HTTP/2 stream frees it. */
+static size_t
+ngx_etcd_grpc_timeout(u_char *buf, ngx_msec_t timeout)
+{
+    u_char      unit;
+    ngx_msec_t  n;
 
-    stream = ngx_calloc(sizeof(ngx_etcd_grpc_stream_t), log);
-    if (stream == NULL) {
-        return NGX_ERROR;
+    n = timeout;
+    unit = 'm';
+
+    if (n > NGX_ETCD_GRPC_TIMEOUT_MAX) {
+        n = ngx_min(n / 1000, NGX_ETCD_GRPC_TIMEOUT_MAX);
+        unit = 'S';
     }
 
-    ngx_queue_init(&stream->out);
-
-    stream->http2.handlers = &ngx_etcd_grpc_handlers;
-    stream->http2.brief = call->brief;
-    stream->call = call;
-
-    if (ngx_etcd_grpc_open(h2, stream) != NGX_OK) {
-        ngx_free(stream);
-        return NGX_ERROR;
-    }
-
-    call->stream = stream;
-    call->unprocessed = 0;
-
-    ngx_etcd_event_init_timer(&stream->deadline,
-                              ngx_etcd_grpc_deadline_handler, stream, log);
-
-    if (call->timeout) {
-        ngx_add_timer(&stream->deadline, call->timeout);
-    }
-
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, log, 0,
-                   "etcd grpc %uD: %s", stream->http2.id, call->method);
-
-    return NGX_OK;
+    return ngx_snprintf(buf, NGX_ETCD_GRPC_TIMEOUT_LEN, "%M%c", n, unit)
+           - buf;
 }
 
 
@@ -168,32 +148,55 @@ ngx_etcd_grpc_open(ngx_etcd_http2_t *h2, ngx_etcd_grpc_stream_t *stream)
 
 
 static void
-ngx_etcd_grpc_set_header(nghttp2_nv *nv, const char *name,
-    const u_char *value, size_t len)
+ngx_etcd_grpc_deadline_handler(ngx_event_t *ev)
 {
-    nv->name = (uint8_t *) name;
-    nv->namelen = ngx_strlen(name);
-    nv->value = (uint8_t *) value;
-    nv->valuelen = len;
+    ngx_etcd_grpc_stream_t  *stream = ev->data;
+
+    ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
+                                "no answer in %M ms", stream->call->timeout);
 }
 
 
-static size_t
-ngx_etcd_grpc_timeout(u_char *buf, ngx_msec_t timeout)
+ngx_int_t
+ngx_etcd_grpc_start(ngx_etcd_http2_t *h2, ngx_etcd_grpc_call_t *call)
 {
-    u_char      unit;
-    ngx_msec_t  n;
+    ngx_log_t               *log;
+    ngx_etcd_grpc_stream_t  *stream;
 
-    n = timeout;
-    unit = 'm';
+    log = ngx_etcd_http2_log(h2);
 
-    if (n > NGX_ETCD_GRPC_TIMEOUT_MAX) {
-        n = ngx_min(n / 1000, NGX_ETCD_GRPC_TIMEOUT_MAX);
-        unit = 'S';
+    /* The stream outlives the call: free() of the HTTP/2 stream frees it. */
+
+    stream = ngx_calloc(sizeof(ngx_etcd_grpc_stream_t), log);
+    if (stream == NULL) {
+        return NGX_ERROR;
     }
 
-    return ngx_snprintf(buf, NGX_ETCD_GRPC_TIMEOUT_LEN, "%M%c", n, unit)
-           - buf;
+    ngx_queue_init(&stream->out);
+
+    stream->http2.handlers = &ngx_etcd_grpc_handlers;
+    stream->http2.brief = call->brief;
+    stream->call = call;
+
+    if (ngx_etcd_grpc_open(h2, stream) != NGX_OK) {
+        ngx_free(stream);
+        return NGX_ERROR;
+    }
+
+    call->stream = stream;
+    call->unprocessed = 0;
+
+    ngx_etcd_event_init_timer(&stream->deadline,
+                              ngx_etcd_grpc_deadline_handler, stream, log);
+
+    if (call->timeout) {
+        ngx_add_timer(&stream->deadline, call->timeout);
+    }
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, log, 0,
+                   "etcd grpc %uD: %s", stream->http2.id, call->method);
+
+    return NGX_OK;
 }
 
 
@@ -288,16 +291,6 @@ ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call)
     (void) ngx_etcd_grpc_stream_detach(stream);
 
     ngx_etcd_http2_stream_reset(&stream->http2, NGHTTP2_CANCEL);
-}
-
-
-static void
-ngx_etcd_grpc_deadline_handler(ngx_event_t *ev)
-{
-    ngx_etcd_grpc_stream_t  *stream = ev->data;
-
-    ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_DEADLINE_EXCEEDED,
-                                "no answer in %M ms", stream->call->timeout);
 }
 
 

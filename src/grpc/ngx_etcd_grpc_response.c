@@ -22,30 +22,6 @@
 #define NGX_ETCD_GRPC_POOL_LARGE  16384
 
 
-static void ngx_etcd_grpc_set_status(ngx_etcd_grpc_headers_t *h,
-    ngx_str_t *value);
-static void ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h,
-    ngx_str_t *value);
-static void ngx_etcd_grpc_set_type(ngx_etcd_grpc_headers_t *h,
-    ngx_str_t *value);
-static void ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream);
-static void ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream);
-
-static ngx_int_t ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream);
-static ngx_int_t ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream,
-    u_char *p, size_t n);
-static ngx_uint_t ngx_etcd_grpc_body_is_secret(
-    ngx_etcd_grpc_stream_t *stream);
-static ngx_int_t ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream,
-    size_t size);
-static void ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream,
-    u_char *data, size_t len);
-static ProtobufCMessage *ngx_etcd_grpc_unpack(ngx_etcd_grpc_stream_t *stream,
-    ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded);
-static void ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream,
-    size_t len, ngx_uint_t exceeded);
-
-
 void
 ngx_etcd_grpc_response_begin(ngx_etcd_http2_stream_t *h2s)
 {
@@ -55,29 +31,23 @@ ngx_etcd_grpc_response_begin(ngx_etcd_http2_stream_t *h2s)
 }
 
 
-void
-ngx_etcd_grpc_response_header(ngx_etcd_http2_stream_t *h2s, ngx_str_t *name,
-    ngx_str_t *value)
+static void
+ngx_etcd_grpc_set_type(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
 {
-    ngx_int_t                 n;
-    ngx_etcd_grpc_stream_t   *stream = (ngx_etcd_grpc_stream_t *) h2s;
-    ngx_etcd_grpc_headers_t  *h;
+    size_t             len;
+    static const char  type[] = "application/grpc";
 
-    h = &stream->headers;
+    len = sizeof(type) - 1;
 
-    if (ngx_etcd_str_is(name, ":status")) {
-        n = ngx_atoi(value->data, value->len);
-        h->http_status = (n == NGX_ERROR) ? 0 : n;
+    /* "application/grpc", "application/grpc+proto", "...; charset=" */
 
-    } else if (ngx_etcd_str_is(name, "content-type")) {
-        ngx_etcd_grpc_set_type(h, value);
+    h->grpc_type = value->len >= len
+                   && ngx_strncasecmp(value->data, (u_char *) type, len) == 0
+                   && (value->len == len || value->data[len] == '+'
+                       || value->data[len] == ';');
 
-    } else if (ngx_etcd_str_is(name, "grpc-status")) {
-        ngx_etcd_grpc_set_status(h, value);
-
-    } else if (ngx_etcd_str_is(name, "grpc-message")) {
-        ngx_etcd_grpc_set_text(h, value);
-    }
+    h->type_len = ngx_min(value->len, NGX_ETCD_GRPC_TYPE);
+    ngx_memcpy(h->type, value->data, h->type_len);
 }
 
 
@@ -129,97 +99,29 @@ ngx_etcd_grpc_set_text(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
 }
 
 
-static void
-ngx_etcd_grpc_set_type(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
-{
-    size_t             len;
-    static const char  type[] = "application/grpc";
-
-    len = sizeof(type) - 1;
-
-    /* "application/grpc", "application/grpc+proto", "...; charset=" */
-
-    h->grpc_type = value->len >= len
-                   && ngx_strncasecmp(value->data, (u_char *) type, len) == 0
-                   && (value->len == len || value->data[len] == '+'
-                       || value->data[len] == ';');
-
-    h->type_len = ngx_min(value->len, NGX_ETCD_GRPC_TYPE);
-    ngx_memcpy(h->type, value->data, h->type_len);
-}
-
-
 void
-ngx_etcd_grpc_response_end(ngx_etcd_http2_stream_t *h2s, ngx_uint_t last)
+ngx_etcd_grpc_response_header(ngx_etcd_http2_stream_t *h2s, ngx_str_t *name,
+    ngx_str_t *value)
 {
+    ngx_int_t                 n;
     ngx_etcd_grpc_stream_t   *stream = (ngx_etcd_grpc_stream_t *) h2s;
     ngx_etcd_grpc_headers_t  *h;
 
     h = &stream->headers;
 
-    if (h->http_status >= 100 && h->http_status < 200) {
-        return;
+    if (ngx_etcd_str_is(name, ":status")) {
+        n = ngx_atoi(value->data, value->len);
+        h->http_status = (n == NGX_ERROR) ? 0 : n;
+
+    } else if (ngx_etcd_str_is(name, "content-type")) {
+        ngx_etcd_grpc_set_type(h, value);
+
+    } else if (ngx_etcd_str_is(name, "grpc-status")) {
+        ngx_etcd_grpc_set_status(h, value);
+
+    } else if (ngx_etcd_str_is(name, "grpc-message")) {
+        ngx_etcd_grpc_set_text(h, value);
     }
-
-    if (stream->http_status == 0) {
-        stream->http_status = h->http_status;
-
-        if (!h->has_status && (!h->grpc_type || h->http_status != 200)) {
-            ngx_etcd_grpc_finish_by_http(stream);
-            return;
-        }
-    }
-
-    if (last) {
-        ngx_etcd_grpc_finish_by_status(stream);
-    }
-}
-
-
-void
-ngx_etcd_grpc_response_last(ngx_etcd_http2_stream_t *h2s)
-{
-    ngx_etcd_grpc_stream_finish((ngx_etcd_grpc_stream_t *) h2s,
-                                NGX_ETCD_GRPC_UNKNOWN,
-                                "response ended without grpc-status");
-}
-
-
-static void
-ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
-{
-    ngx_str_t                 raw, text;
-    ngx_etcd_grpc_status_e    status;
-    ngx_etcd_grpc_headers_t  *h;
-    u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_GRPC_TEXT)];
-
-    h = &stream->headers;
-
-    if (!h->has_status) {
-        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_UNKNOWN,
-                                    "response ended without grpc-status");
-        return;
-    }
-
-    if (h->grpc_status == NGX_ETCD_GRPC_OK && stream->body.nprefix) {
-        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                                    "response ended inside of a message");
-        return;
-    }
-
-    raw.data = h->text;
-    raw.len = h->text_len;
-
-    text.data = shown;
-    text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_GRPC_TEXT) - shown;
-
-    status = h->grpc_status;
-
-    if (status == NGX_ETCD_GRPC_UNKNOWN) {
-        status = ngx_etcd_grpc_status_of(&raw);
-    }
-
-    ngx_etcd_grpc_stream_finish(stream, status, "%V", &text);
 }
 
 
@@ -270,58 +172,77 @@ ngx_etcd_grpc_finish_by_http(ngx_etcd_grpc_stream_t *stream)
 }
 
 
-/* A handler may end the call: check stream->call again after each step. */
+static void
+ngx_etcd_grpc_finish_by_status(ngx_etcd_grpc_stream_t *stream)
+{
+    ngx_str_t                 raw, text;
+    ngx_etcd_grpc_status_e    status;
+    ngx_etcd_grpc_headers_t  *h;
+    u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_GRPC_TEXT)];
+
+    h = &stream->headers;
+
+    if (!h->has_status) {
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_UNKNOWN,
+                                    "response ended without grpc-status");
+        return;
+    }
+
+    if (h->grpc_status == NGX_ETCD_GRPC_OK && stream->body.nprefix) {
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                                    "response ended inside of a message");
+        return;
+    }
+
+    raw.data = h->text;
+    raw.len = h->text_len;
+
+    text.data = shown;
+    text.len = ngx_etcd_escape(shown, &raw, NGX_ETCD_GRPC_TEXT) - shown;
+
+    status = h->grpc_status;
+
+    if (status == NGX_ETCD_GRPC_UNKNOWN) {
+        status = ngx_etcd_grpc_status_of(&raw);
+    }
+
+    ngx_etcd_grpc_stream_finish(stream, status, "%V", &text);
+}
+
 
 void
-ngx_etcd_grpc_response_data(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
+ngx_etcd_grpc_response_end(ngx_etcd_http2_stream_t *h2s, ngx_uint_t last)
 {
-    size_t                   m;
-    ngx_etcd_grpc_body_t    *body;
-    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+    ngx_etcd_grpc_stream_t   *stream = (ngx_etcd_grpc_stream_t *) h2s;
+    ngx_etcd_grpc_headers_t  *h;
 
-    body = &stream->body;
+    h = &stream->headers;
 
-    while (n && stream->call) {
-
-        if (body->nprefix < NGX_ETCD_GRPC_PREFIX) {
-            m = ngx_min(n, NGX_ETCD_GRPC_PREFIX - body->nprefix);
-
-            ngx_memcpy(body->prefix + body->nprefix, p, m);
-            body->nprefix += m;
-            p += m;
-            n -= m;
-
-            if (body->nprefix < NGX_ETCD_GRPC_PREFIX
-                || ngx_etcd_grpc_prefix(stream) != NGX_OK)
-            {
-                return;
-            }
-        }
-
-        m = ngx_min(n, body->len - body->got);
-
-        if (m == 0 && body->len) {
-            return;
-        }
-
-        if (body->got == 0 && m == body->len) {
-
-            /*
-             * the message is complete in the input: deliver it without a copy
-             */
-
-            ngx_etcd_grpc_deliver(stream, p, m);
-
-        } else if (ngx_etcd_grpc_collect(stream, p, m) != NGX_OK) {
-            return;
-
-        } else if (body->got == body->len) {
-            ngx_etcd_grpc_deliver(stream, body->buf.data, body->len);
-        }
-
-        p += m;
-        n -= m;
+    if (h->http_status >= 100 && h->http_status < 200) {
+        return;
     }
+
+    if (stream->http_status == 0) {
+        stream->http_status = h->http_status;
+
+        if (!h->has_status && (!h->grpc_type || h->http_status != 200)) {
+            ngx_etcd_grpc_finish_by_http(stream);
+            return;
+        }
+    }
+
+    if (last) {
+        ngx_etcd_grpc_finish_by_status(stream);
+    }
+}
+
+
+void
+ngx_etcd_grpc_response_last(ngx_etcd_http2_stream_t *h2s)
+{
+    ngx_etcd_grpc_stream_finish((ngx_etcd_grpc_stream_t *) h2s,
+                                NGX_ETCD_GRPC_UNKNOWN,
+                                "response ended without grpc-status");
 }
 
 
@@ -360,90 +281,53 @@ ngx_etcd_grpc_prefix(ngx_etcd_grpc_stream_t *stream)
 }
 
 
-void
-ngx_etcd_grpc_response_free(ngx_etcd_grpc_stream_t *stream)
+/* The pool takes over a long message: elements of lists are not copied. */
+
+static ProtobufCMessage *
+ngx_etcd_grpc_unpack(ngx_etcd_grpc_stream_t *stream, ngx_pool_t *pool,
+    u_char *data, size_t len, ngx_uint_t *exceeded)
 {
-    ngx_etcd_message_owned_t  *buf;
+    ngx_etcd_message_owned_t  buf;
 
-    buf = &stream->body.buf;
+    buf = stream->body.buf;
 
-    if (buf->data != NULL) {
-        ngx_etcd_message_disown(buf);
-        ngx_memzero(buf, sizeof(ngx_etcd_message_owned_t));
+    if (data != buf.data || len <= NGX_ETCD_GRPC_BODY_KEEP) {
+        return ngx_etcd_message_unpack(stream->call->response, pool, data,
+                                       len, exceeded);
     }
+
+    ngx_memzero(&stream->body.buf, sizeof(ngx_etcd_message_owned_t));
+
+    *exceeded = 0;
+
+    if (ngx_etcd_message_own(pool, &buf) != NGX_OK) {
+        return NULL;
+    }
+
+    return ngx_etcd_message_unpack_in_place(stream->call->response, pool, data,
+                                            len, exceeded);
 }
 
 
-/* The buffer grows with the bytes received, not with the announced length. */
+/* A message with too many parts is reported like one that is too long. */
 
-static ngx_int_t
-ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
+static void
+ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream, size_t len,
+    ngx_uint_t exceeded)
 {
-    size_t                 size;
-    ngx_etcd_grpc_body_t  *body;
-
-    body = &stream->body;
-
-    if (n > body->buf.size - body->got
-        || (ngx_etcd_grpc_body_is_secret(stream) && !body->buf.secret))
-    {
-        size = ngx_max(body->got + n, body->got * 2);
-        size = ngx_max(size, NGX_ETCD_GRPC_BODY_SMALL);
-        size = ngx_min(size, body->len);
-
-        if (ngx_etcd_grpc_body_grow(stream, size) != NGX_OK) {
-            ngx_etcd_grpc_stream_finish(stream,
-                                        NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
-                                        "no memory for a message of %uz bytes",
-                                        body->len);
-            return NGX_ERROR;
-        }
+    if (!exceeded) {
+        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
+                                    "could not read a message of %uz bytes",
+                                    len);
+        return;
     }
 
-    ngx_memcpy(body->buf.data + body->got, p, n);
-    body->got += n;
-
-    return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_grpc_body_is_secret(ngx_etcd_grpc_stream_t *stream)
-{
-    return stream->call->secret || ngx_etcd_secret_received;
-}
-
-
-/*
- * realloc() moves large blocks without copying, but does not clear the old
- * block: a secret is copied and cleared here.
- */
-
-static ngx_int_t
-ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream, size_t size)
-{
-    ngx_etcd_grpc_body_t      *body;
-    ngx_etcd_message_owned_t   buf;
-
-    body = &stream->body;
-
-    buf.size = size;
-    buf.secret = ngx_etcd_grpc_body_is_secret(stream);
-    buf.data = buf.secret ? ngx_etcd_secret_malloc(size, NULL)
-                          : realloc(body->buf.data, size);
-
-    if (buf.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (buf.secret && body->buf.data != NULL) {
-        ngx_memcpy(buf.data, body->buf.data, body->got);
-        ngx_etcd_grpc_response_free(stream);
-    }
-
-    body->buf = buf;
-
-    return NGX_OK;
+    stream->call->oversize = 1;
+    ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                                "got a message of %uz bytes in more than %d "
+                                "parts, or that needs more than %d bytes "
+                                "beside its own", len,
+                                NGX_ETCD_MESSAGE_PARTS, NGX_ETCD_MESSAGE_WORK);
 }
 
 
@@ -514,51 +398,143 @@ ngx_etcd_grpc_deliver(ngx_etcd_grpc_stream_t *stream, u_char *data,
 }
 
 
-/* The pool takes over a long message: elements of lists are not copied. */
-
-static ProtobufCMessage *
-ngx_etcd_grpc_unpack(ngx_etcd_grpc_stream_t *stream, ngx_pool_t *pool,
-    u_char *data, size_t len, ngx_uint_t *exceeded)
+static ngx_uint_t
+ngx_etcd_grpc_body_is_secret(ngx_etcd_grpc_stream_t *stream)
 {
-    ngx_etcd_message_owned_t  buf;
-
-    buf = stream->body.buf;
-
-    if (data != buf.data || len <= NGX_ETCD_GRPC_BODY_KEEP) {
-        return ngx_etcd_message_unpack(stream->call->response, pool, data,
-                                       len, exceeded);
-    }
-
-    ngx_memzero(&stream->body.buf, sizeof(ngx_etcd_message_owned_t));
-
-    *exceeded = 0;
-
-    if (ngx_etcd_message_own(pool, &buf) != NGX_OK) {
-        return NULL;
-    }
-
-    return ngx_etcd_message_unpack_in_place(stream->call->response, pool, data,
-                                            len, exceeded);
+    return stream->call->secret || ngx_etcd_secret_received;
 }
 
 
-/* A message with too many parts is reported like one that is too long. */
+/*
+ * realloc() moves large blocks without copying, but does not clear the old
+ * block: a secret is copied and cleared here.
+ */
 
-static void
-ngx_etcd_grpc_unreadable(ngx_etcd_grpc_stream_t *stream, size_t len,
-    ngx_uint_t exceeded)
+static ngx_int_t
+ngx_etcd_grpc_body_grow(ngx_etcd_grpc_stream_t *stream, size_t size)
 {
-    if (!exceeded) {
-        ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_INTERNAL,
-                                    "could not read a message of %uz bytes",
-                                    len);
-        return;
+    ngx_etcd_grpc_body_t      *body;
+    ngx_etcd_message_owned_t   buf;
+
+    body = &stream->body;
+
+    buf.size = size;
+    buf.secret = ngx_etcd_grpc_body_is_secret(stream);
+    buf.data = buf.secret ? ngx_etcd_secret_malloc(size, NULL)
+                          : realloc(body->buf.data, size);
+
+    if (buf.data == NULL) {
+        return NGX_ERROR;
     }
 
-    stream->call->oversize = 1;
-    ngx_etcd_grpc_stream_finish(stream, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
-                                "got a message of %uz bytes in more than %d "
-                                "parts, or that needs more than %d bytes "
-                                "beside its own", len,
-                                NGX_ETCD_MESSAGE_PARTS, NGX_ETCD_MESSAGE_WORK);
+    if (buf.secret && body->buf.data != NULL) {
+        ngx_memcpy(buf.data, body->buf.data, body->got);
+        ngx_etcd_grpc_response_free(stream);
+    }
+
+    body->buf = buf;
+
+    return NGX_OK;
+}
+
+
+/* The buffer grows with the bytes received, not with the announced length. */
+
+static ngx_int_t
+ngx_etcd_grpc_collect(ngx_etcd_grpc_stream_t *stream, u_char *p, size_t n)
+{
+    size_t                 size;
+    ngx_etcd_grpc_body_t  *body;
+
+    body = &stream->body;
+
+    if (n > body->buf.size - body->got
+        || (ngx_etcd_grpc_body_is_secret(stream) && !body->buf.secret))
+    {
+        size = ngx_max(body->got + n, body->got * 2);
+        size = ngx_max(size, NGX_ETCD_GRPC_BODY_SMALL);
+        size = ngx_min(size, body->len);
+
+        if (ngx_etcd_grpc_body_grow(stream, size) != NGX_OK) {
+            ngx_etcd_grpc_stream_finish(stream,
+                                        NGX_ETCD_GRPC_RESOURCE_EXHAUSTED,
+                                        "no memory for a message of %uz bytes",
+                                        body->len);
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_memcpy(body->buf.data + body->got, p, n);
+    body->got += n;
+
+    return NGX_OK;
+}
+
+
+/* A handler may end the call: check stream->call again after each step. */
+
+void
+ngx_etcd_grpc_response_data(ngx_etcd_http2_stream_t *h2s, u_char *p, size_t n)
+{
+    size_t                   m;
+    ngx_etcd_grpc_body_t    *body;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    body = &stream->body;
+
+    while (n && stream->call) {
+
+        if (body->nprefix < NGX_ETCD_GRPC_PREFIX) {
+            m = ngx_min(n, NGX_ETCD_GRPC_PREFIX - body->nprefix);
+
+            ngx_memcpy(body->prefix + body->nprefix, p, m);
+            body->nprefix += m;
+            p += m;
+            n -= m;
+
+            if (body->nprefix < NGX_ETCD_GRPC_PREFIX
+                || ngx_etcd_grpc_prefix(stream) != NGX_OK)
+            {
+                return;
+            }
+        }
+
+        m = ngx_min(n, body->len - body->got);
+
+        if (m == 0 && body->len) {
+            return;
+        }
+
+        if (body->got == 0 && m == body->len) {
+
+            /*
+             * the message is complete in the input: deliver it without a copy
+             */
+
+            ngx_etcd_grpc_deliver(stream, p, m);
+
+        } else if (ngx_etcd_grpc_collect(stream, p, m) != NGX_OK) {
+            return;
+
+        } else if (body->got == body->len) {
+            ngx_etcd_grpc_deliver(stream, body->buf.data, body->len);
+        }
+
+        p += m;
+        n -= m;
+    }
+}
+
+
+void
+ngx_etcd_grpc_response_free(ngx_etcd_grpc_stream_t *stream)
+{
+    ngx_etcd_message_owned_t  *buf;
+
+    buf = &stream->body.buf;
+
+    if (buf->data != NULL) {
+        ngx_etcd_message_disown(buf);
+        ngx_memzero(buf, sizeof(ngx_etcd_message_owned_t));
+    }
 }

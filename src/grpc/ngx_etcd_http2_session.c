@@ -26,117 +26,6 @@
 #define NGX_ETCD_HTTP2_BLOCKS  4
 
 
-static ngx_int_t ngx_etcd_http2_settings(ngx_etcd_http2_t *h2);
-
-static int ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
-    const nghttp2_frame *frame, void *data);
-static int ngx_etcd_http2_on_header(nghttp2_session *session,
-    const nghttp2_frame *frame, const uint8_t *name, size_t namelen,
-    const uint8_t *value, size_t valuelen, uint8_t flags, void *data);
-static int ngx_etcd_http2_on_frame_recv(nghttp2_session *session,
-    const nghttp2_frame *frame, void *data);
-static void ngx_etcd_http2_goaway(ngx_etcd_http2_t *h2,
-    const nghttp2_goaway *frame);
-static int ngx_etcd_http2_on_data_chunk(nghttp2_session *session,
-    uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *data);
-static int ngx_etcd_http2_on_stream_close(nghttp2_session *session,
-    int32_t id, uint32_t code, void *data);
-static int ngx_etcd_http2_before_frame_send(nghttp2_session *session,
-    const nghttp2_frame *frame, void *data);
-static int ngx_etcd_http2_on_error(nghttp2_session *session, int code,
-    const char *msg, size_t len, void *data);
-
-
-ngx_int_t
-ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
-{
-    int                         rc;
-    nghttp2_mem                 memory;
-    nghttp2_session_callbacks  *cb;
-
-    memory.mem_user_data = NULL;
-    memory.malloc = ngx_etcd_secret_malloc;
-    memory.free = ngx_etcd_secret_release;
-    memory.calloc = ngx_etcd_secret_calloc;
-    memory.realloc = ngx_etcd_secret_realloc;
-
-    if (nghttp2_session_callbacks_new(&cb) != 0) {
-        return NGX_ERROR;
-    }
-
-    nghttp2_session_callbacks_set_on_begin_headers_callback(cb,
-                                             ngx_etcd_http2_on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(cb,
-                                             ngx_etcd_http2_on_header);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(cb,
-                                             ngx_etcd_http2_on_frame_recv);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb,
-                                             ngx_etcd_http2_on_data_chunk);
-    nghttp2_session_callbacks_set_on_stream_close_callback(cb,
-                                             ngx_etcd_http2_on_stream_close);
-    nghttp2_session_callbacks_set_before_frame_send_callback(cb,
-                                             ngx_etcd_http2_before_frame_send);
-    nghttp2_session_callbacks_set_error_callback2(cb,
-                                             ngx_etcd_http2_on_error);
-
-    rc = nghttp2_session_client_new3(&h2->session, cb, h2, NULL,
-                                     h2->conf.brief ? NULL : &memory);
-
-    nghttp2_session_callbacks_del(cb);
-
-    if (rc != 0) {
-        h2->session = NULL;
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_http2_settings(h2);
-}
-
-
-static ngx_int_t
-ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
-{
-    size_t                  n;
-    nghttp2_settings_entry  iv[4];
-
-    iv[0].settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH;
-    iv[0].value = 0;
-
-    iv[1].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE;
-    iv[1].value = NGX_ETCD_HTTP2_HEADERS_SIZE;
-
-    iv[2].settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS;
-    iv[2].value = NGX_ETCD_HTTP2_MAX_STREAMS;
-
-    iv[3].settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE;
-    iv[3].value = NGX_ETCD_HTTP2_STREAM_WINDOW;
-
-    /* for a short call the windows stay as HTTP/2 has them: 65535 bytes */
-
-    n = h2->conf.brief ? 2 : 4;
-
-    if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, iv, n) != 0) {
-        return NGX_ERROR;
-    }
-
-    if (h2->conf.brief) {
-        return NGX_OK;
-    }
-
-    /* a large window per stream needs a large window per connection */
-
-    if (nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE,
-                                              0,
-                                              NGX_ETCD_HTTP2_CONNECTION_WINDOW)
-        != 0)
-    {
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
 static int
 ngx_etcd_http2_on_begin_headers(nghttp2_session *session,
     const nghttp2_frame *frame, void *data)
@@ -203,6 +92,31 @@ ngx_etcd_http2_on_header(nghttp2_session *session, const nghttp2_frame *frame,
 }
 
 
+static void
+ngx_etcd_http2_goaway(ngx_etcd_http2_t *h2, const nghttp2_goaway *frame)
+{
+    size_t             len;
+    const char        *code;
+    static const char  pings[] = "too_many_pings";
+
+    h2->goaway = 1;
+
+    len = frame->opaque_data_len;
+    code = nghttp2_http2_strerror(frame->error_code);
+
+    if (frame->error_code == NGHTTP2_ENHANCE_YOUR_CALM
+        && len == sizeof(pings) - 1
+        && ngx_memcmp(frame->opaque_data, pings, len) == 0)
+    {
+        h2->too_many_pings = 1;
+        ngx_etcd_http2_state_reason(h2, "got GOAWAY: %s: %s", code, pings);
+        return;
+    }
+
+    ngx_etcd_http2_state_reason(h2, "got GOAWAY: %s", code);
+}
+
+
 static int
 ngx_etcd_http2_on_frame_recv(nghttp2_session *session,
     const nghttp2_frame *frame, void *data)
@@ -260,31 +174,6 @@ ngx_etcd_http2_on_frame_recv(nghttp2_session *session,
     }
 
     return 0;
-}
-
-
-static void
-ngx_etcd_http2_goaway(ngx_etcd_http2_t *h2, const nghttp2_goaway *frame)
-{
-    size_t             len;
-    const char        *code;
-    static const char  pings[] = "too_many_pings";
-
-    h2->goaway = 1;
-
-    len = frame->opaque_data_len;
-    code = nghttp2_http2_strerror(frame->error_code);
-
-    if (frame->error_code == NGHTTP2_ENHANCE_YOUR_CALM
-        && len == sizeof(pings) - 1
-        && ngx_memcmp(frame->opaque_data, pings, len) == 0)
-    {
-        h2->too_many_pings = 1;
-        ngx_etcd_http2_state_reason(h2, "got GOAWAY: %s: %s", code, pings);
-        return;
-    }
-
-    ngx_etcd_http2_state_reason(h2, "got GOAWAY: %s", code);
 }
 
 
@@ -391,4 +280,94 @@ ngx_etcd_http2_on_error(nghttp2_session *session, int code, const char *msg,
                    ngx_etcd_shown_bytes((u_char *) msg, len));
 
     return 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_http2_settings(ngx_etcd_http2_t *h2)
+{
+    size_t                  n;
+    nghttp2_settings_entry  iv[4];
+
+    iv[0].settings_id = NGHTTP2_SETTINGS_ENABLE_PUSH;
+    iv[0].value = 0;
+
+    iv[1].settings_id = NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE;
+    iv[1].value = NGX_ETCD_HTTP2_HEADERS_SIZE;
+
+    iv[2].settings_id = NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS;
+    iv[2].value = NGX_ETCD_HTTP2_MAX_STREAMS;
+
+    iv[3].settings_id = NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE;
+    iv[3].value = NGX_ETCD_HTTP2_STREAM_WINDOW;
+
+    /* for a short call the windows stay as HTTP/2 has them: 65535 bytes */
+
+    n = h2->conf.brief ? 2 : 4;
+
+    if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, iv, n) != 0) {
+        return NGX_ERROR;
+    }
+
+    if (h2->conf.brief) {
+        return NGX_OK;
+    }
+
+    /* a large window per stream needs a large window per connection */
+
+    if (nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE,
+                                              0,
+                                              NGX_ETCD_HTTP2_CONNECTION_WINDOW)
+        != 0)
+    {
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
+{
+    int                         rc;
+    nghttp2_mem                 memory;
+    nghttp2_session_callbacks  *cb;
+
+    memory.mem_user_data = NULL;
+    memory.malloc = ngx_etcd_secret_malloc;
+    memory.free = ngx_etcd_secret_release;
+    memory.calloc = ngx_etcd_secret_calloc;
+    memory.realloc = ngx_etcd_secret_realloc;
+
+    if (nghttp2_session_callbacks_new(&cb) != 0) {
+        return NGX_ERROR;
+    }
+
+    nghttp2_session_callbacks_set_on_begin_headers_callback(cb,
+                                             ngx_etcd_http2_on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(cb,
+                                             ngx_etcd_http2_on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb,
+                                             ngx_etcd_http2_on_frame_recv);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb,
+                                             ngx_etcd_http2_on_data_chunk);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb,
+                                             ngx_etcd_http2_on_stream_close);
+    nghttp2_session_callbacks_set_before_frame_send_callback(cb,
+                                             ngx_etcd_http2_before_frame_send);
+    nghttp2_session_callbacks_set_error_callback2(cb,
+                                             ngx_etcd_http2_on_error);
+
+    rc = nghttp2_session_client_new3(&h2->session, cb, h2, NULL,
+                                     h2->conf.brief ? NULL : &memory);
+
+    nghttp2_session_callbacks_del(cb);
+
+    if (rc != 0) {
+        h2->session = NULL;
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_http2_settings(h2);
 }

@@ -10,9 +10,30 @@
 #include <ngx_etcd_http2_stream.h>
 
 
-static ssize_t ngx_etcd_http2_stream_read(nghttp2_session *session, int32_t id,
-    uint8_t *buf, size_t length, uint32_t *flags, nghttp2_data_source *source,
-    void *data);
+static ssize_t
+ngx_etcd_http2_stream_read(nghttp2_session *session, int32_t id, uint8_t *buf,
+    size_t length, uint32_t *flags, nghttp2_data_source *source, void *data)
+{
+    ssize_t                   n;
+    ngx_uint_t                last;
+    ngx_etcd_http2_stream_t  *stream = source->ptr;
+
+    last = 0;
+
+    n = stream->handlers->read(stream, buf, length, &last);
+
+    if (n == NGX_AGAIN) {
+        stream->deferred = 1;
+        return NGHTTP2_ERR_DEFERRED;
+    }
+
+    if (last) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+        stream->local_ended = 1;
+    }
+
+    return n;
+}
 
 
 ngx_int_t
@@ -130,30 +151,4 @@ ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
                                      code);
 
     ngx_etcd_http2_state_post(h2);
-}
-
-
-static ssize_t
-ngx_etcd_http2_stream_read(nghttp2_session *session, int32_t id, uint8_t *buf,
-    size_t length, uint32_t *flags, nghttp2_data_source *source, void *data)
-{
-    ssize_t                   n;
-    ngx_uint_t                last;
-    ngx_etcd_http2_stream_t  *stream = source->ptr;
-
-    last = 0;
-
-    n = stream->handlers->read(stream, buf, length, &last);
-
-    if (n == NGX_AGAIN) {
-        stream->deferred = 1;
-        return NGHTTP2_ERR_DEFERRED;
-    }
-
-    if (last) {
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-        stream->local_ended = 1;
-    }
-
-    return n;
 }

@@ -47,23 +47,236 @@ typedef struct {
 } ngx_etcd_message_block_t;
 
 
-static const ProtobufCFieldDescriptor *ngx_etcd_message_bytes(
-    const ProtobufCMessageDescriptor *descriptor);
-static ngx_int_t ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes,
-    u_char *data, size_t len, ProtobufCBinaryData *elts, size_t *n,
-    u_char *rest, size_t *nrest);
-static ngx_int_t ngx_etcd_message_count(
-    const ProtobufCMessageDescriptor *descriptor, u_char *p, u_char *last,
-    ngx_uint_t *left);
-static ngx_int_t ngx_etcd_message_field(u_char **p, u_char *last,
-    ngx_etcd_message_field_t *field);
-static ngx_int_t ngx_etcd_message_varint(u_char **p, u_char *last,
-    uint64_t *n);
-static ngx_queue_t *ngx_etcd_message_large(ngx_pool_t *pool);
-static void ngx_etcd_message_cleanup(void *data);
-static void *ngx_etcd_message_alloc(void *data, size_t size);
-static void ngx_etcd_message_free(void *data, void *p);
-static void ngx_etcd_message_release(ngx_etcd_message_block_t *block);
+static ngx_int_t
+ngx_etcd_message_varint(u_char **p, u_char *last, uint64_t *n)
+{
+    ngx_uint_t  shift;
+
+    *n = 0;
+
+    for (shift = 0; shift < 70 && *p < last; shift += 7) {
+
+        *n |= (shift < 64) ? (uint64_t) (**p & 0x7f) << shift : 0;
+
+        if (*(*p)++ < 0x80) {
+            return NGX_OK;
+        }
+    }
+
+    return NGX_ERROR;
+}
+
+
+/* Protocol Buffers, "Encoding": a tag, then a value by its wire type. */
+
+static ngx_int_t
+ngx_etcd_message_field(u_char **p, u_char *last,
+    ngx_etcd_message_field_t *field)
+{
+    size_t    len;
+    uint64_t  tag, n;
+
+    if (ngx_etcd_message_varint(p, last, &tag) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    field->number = (uint32_t) (tag >> 3);
+    field->data = NULL;
+    len = 0;
+
+    switch (tag & 7) {
+
+    case PROTOBUF_C_WIRE_TYPE_VARINT:
+        return ngx_etcd_message_varint(p, last, &n);
+
+    case PROTOBUF_C_WIRE_TYPE_64BIT:
+        len = 8;
+        break;
+
+    case PROTOBUF_C_WIRE_TYPE_32BIT:
+        len = 4;
+        break;
+
+    case PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED:
+        if (ngx_etcd_message_varint(p, last, &n) != NGX_OK
+            || n > (uint64_t) (last - *p))
+        {
+            return NGX_ERROR;
+        }
+
+        field->data = *p;
+        field->len = (size_t) n;
+        len = field->len;
+        break;
+
+    default:
+        return NGX_ERROR;
+    }
+
+    if (len > (size_t) (last - *p)) {
+        return NGX_ERROR;
+    }
+
+    *p += len;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Counts the fields before memory and time are spent on unpacking them.
+ * etcd's messages nest at most four levels deep; a test verifies that no
+ * message type contains itself.  NGX_ERROR: malformed, or *left reached 0.
+ */
+
+static ngx_int_t
+ngx_etcd_message_count(const ProtobufCMessageDescriptor *descriptor, u_char *p,
+    u_char *last, ngx_uint_t *left)
+{
+    ngx_etcd_message_field_t         field;
+    const ProtobufCFieldDescriptor  *known;
+
+    while (p < last) {
+
+        if (ngx_etcd_message_field(&p, last, &field) != NGX_OK
+            || --*left == 0)
+        {
+            return NGX_ERROR;
+        }
+
+        if (field.data == NULL) {
+            continue;
+        }
+
+        known = protobuf_c_message_descriptor_get_field(descriptor,
+                                                        field.number);
+
+        if (known != NULL
+            && known->type == PROTOBUF_C_TYPE_MESSAGE
+            && ngx_etcd_message_count(known->descriptor, field.data,
+                                      field.data + field.len, left)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_message_release(ngx_etcd_message_block_t *block)
+{
+    ngx_queue_remove(&block->queue);
+
+    if (block->secret) {
+        ngx_etcd_secret_release(block, NULL);
+
+    } else {
+        ngx_free(block);
+    }
+}
+
+
+static void
+ngx_etcd_message_cleanup(void *data)
+{
+    ngx_queue_t *large = data;
+
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(large)) {
+        q = ngx_queue_head(large);
+        ngx_etcd_message_release(ngx_queue_data(q, ngx_etcd_message_block_t,
+                                                queue));
+    }
+}
+
+
+static ngx_queue_t *
+ngx_etcd_message_large(ngx_pool_t *pool)
+{
+    ngx_queue_t         *large;
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_queue_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    large = cln->data;
+    ngx_queue_init(large);
+
+    cln->handler = ngx_etcd_message_cleanup;
+
+    return large;
+}
+
+
+static void *
+ngx_etcd_message_alloc(void *data, size_t size)
+{
+    ngx_etcd_message_budget_t *budget = data;
+
+    size_t                    *small;
+    ngx_etcd_message_block_t  *block;
+
+    if (size > budget->left) {
+        budget->exceeded = 1;
+        return NULL;
+    }
+
+    if (size <= NGX_ETCD_MESSAGE_SMALL && !ngx_etcd_secret_received) {
+        small = ngx_palloc(budget->pool, sizeof(size_t) + size);
+        if (small == NULL) {
+            return NULL;
+        }
+
+        budget->left -= size;
+        *small = 0;
+
+        return small + 1;
+    }
+
+    block = ngx_etcd_secret_received
+            ? ngx_etcd_secret_malloc(sizeof(ngx_etcd_message_block_t) + size,
+                                     NULL)
+            : ngx_alloc(sizeof(ngx_etcd_message_block_t) + size,
+                        budget->pool->log);
+
+    if (block == NULL) {
+        return NULL;
+    }
+
+    budget->left -= size;
+    block->secret = ngx_etcd_secret_received;
+    block->size = size;
+    ngx_queue_insert_tail(budget->large, &block->queue);
+
+    return block + 1;
+}
+
+
+/* Small blocks are released with the pool. */
+
+static void
+ngx_etcd_message_free(void *data, void *p)
+{
+    ngx_etcd_message_budget_t *budget = data;
+
+    ngx_etcd_message_block_t  *block;
+
+    if (p == NULL || *((size_t *) p - 1) == 0) {
+        return;
+    }
+
+    block = (ngx_etcd_message_block_t *) p - 1;
+
+    budget->left += block->size;
+
+    ngx_etcd_message_release(block);
+}
 
 
 ProtobufCMessage *
@@ -104,72 +317,6 @@ ngx_etcd_message_unpack(const ProtobufCMessageDescriptor *descriptor,
     message = protobuf_c_message_unpack(descriptor, &allocator, len, data);
 
     *exceeded = budget.exceeded;
-
-    return message;
-}
-
-
-ProtobufCMessage *
-ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
-    ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded)
-{
-    size_t                           n, nrest;
-    u_char                          *rest;
-    ProtobufCMessage                *message;
-    ProtobufCBinaryData             *elts;
-    ngx_etcd_message_budget_t        budget;
-    const ProtobufCFieldDescriptor  *bytes;
-
-    *exceeded = 0;
-
-    bytes = ngx_etcd_message_bytes(descriptor);
-
-    if (bytes == NULL) {
-
-        if (len > NGX_ETCD_MESSAGE_WHOLE) {
-            *exceeded = 1;
-            return NULL;
-        }
-
-        return ngx_etcd_message_unpack(descriptor, pool, data, len, exceeded);
-    }
-
-    if (ngx_etcd_message_split(bytes, data, len, NULL, &n, NULL, &nrest)
-        != NGX_OK)
-    {
-        *exceeded = (n >= NGX_ETCD_MESSAGE_PARTS);
-        return NULL;
-    }
-
-    if (nrest > NGX_ETCD_MESSAGE_REST) {
-        *exceeded = 1;
-        return NULL;
-    }
-
-    budget.exceeded = 0;
-    budget.pool = pool;
-    budget.left = n * sizeof(ProtobufCBinaryData) + nrest;
-
-    budget.large = ngx_etcd_message_large(pool);
-    if (budget.large == NULL) {
-        return NULL;
-    }
-
-    elts = ngx_etcd_message_alloc(&budget, n * sizeof(ProtobufCBinaryData));
-    rest = ngx_etcd_message_alloc(&budget, nrest);
-
-    if (elts == NULL || rest == NULL) {
-        return NULL;
-    }
-
-    (void) ngx_etcd_message_split(bytes, data, len, elts, &n, rest, &nrest);
-
-    message = ngx_etcd_message_unpack(descriptor, pool, rest, nrest, exceeded);
-
-    if (message != NULL) {
-        *(size_t *) ((u_char *) message + bytes->quantifier_offset) = n;
-        *(ProtobufCBinaryData **) ((u_char *) message + bytes->offset) = elts;
-    }
 
     return message;
 }
@@ -242,156 +389,69 @@ ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes, u_char *data,
 }
 
 
-/*
- * Counts the fields before memory and time are spent on unpacking them.
- * etcd's messages nest at most four levels deep; a test verifies that no
- * message type contains itself.  NGX_ERROR: malformed, or *left reached 0.
- */
-
-static ngx_int_t
-ngx_etcd_message_count(const ProtobufCMessageDescriptor *descriptor, u_char *p,
-    u_char *last, ngx_uint_t *left)
+ProtobufCMessage *
+ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
+    ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded)
 {
-    ngx_etcd_message_field_t         field;
-    const ProtobufCFieldDescriptor  *known;
+    size_t                           n, nrest;
+    u_char                          *rest;
+    ProtobufCMessage                *message;
+    ProtobufCBinaryData             *elts;
+    ngx_etcd_message_budget_t        budget;
+    const ProtobufCFieldDescriptor  *bytes;
 
-    while (p < last) {
+    *exceeded = 0;
 
-        if (ngx_etcd_message_field(&p, last, &field) != NGX_OK
-            || --*left == 0)
-        {
-            return NGX_ERROR;
+    bytes = ngx_etcd_message_bytes(descriptor);
+
+    if (bytes == NULL) {
+
+        if (len > NGX_ETCD_MESSAGE_WHOLE) {
+            *exceeded = 1;
+            return NULL;
         }
 
-        if (field.data == NULL) {
-            continue;
-        }
-
-        known = protobuf_c_message_descriptor_get_field(descriptor,
-                                                        field.number);
-
-        if (known != NULL
-            && known->type == PROTOBUF_C_TYPE_MESSAGE
-            && ngx_etcd_message_count(known->descriptor, field.data,
-                                      field.data + field.len, left)
-               != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
+        return ngx_etcd_message_unpack(descriptor, pool, data, len, exceeded);
     }
 
-    return NGX_OK;
-}
-
-
-/* Protocol Buffers, "Encoding": a tag, then a value by its wire type. */
-
-static ngx_int_t
-ngx_etcd_message_field(u_char **p, u_char *last,
-    ngx_etcd_message_field_t *field)
-{
-    size_t    len;
-    uint64_t  tag, n;
-
-    if (ngx_etcd_message_varint(p, last, &tag) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    field->number = (uint32_t) (tag >> 3);
-    field->data = NULL;
-    len = 0;
-
-    switch (tag & 7) {
-
-    case PROTOBUF_C_WIRE_TYPE_VARINT:
-        return ngx_etcd_message_varint(p, last, &n);
-
-    case PROTOBUF_C_WIRE_TYPE_64BIT:
-        len = 8;
-        break;
-
-    case PROTOBUF_C_WIRE_TYPE_32BIT:
-        len = 4;
-        break;
-
-    case PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED:
-        if (ngx_etcd_message_varint(p, last, &n) != NGX_OK
-            || n > (uint64_t) (last - *p))
-        {
-            return NGX_ERROR;
-        }
-
-        field->data = *p;
-        field->len = (size_t) n;
-        len = field->len;
-        break;
-
-    default:
-        return NGX_ERROR;
-    }
-
-    if (len > (size_t) (last - *p)) {
-        return NGX_ERROR;
-    }
-
-    *p += len;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_message_varint(u_char **p, u_char *last, uint64_t *n)
-{
-    ngx_uint_t  shift;
-
-    *n = 0;
-
-    for (shift = 0; shift < 70 && *p < last; shift += 7) {
-
-        *n |= (shift < 64) ? (uint64_t) (**p & 0x7f) << shift : 0;
-
-        if (*(*p)++ < 0x80) {
-            return NGX_OK;
-        }
-    }
-
-    return NGX_ERROR;
-}
-
-
-static ngx_queue_t *
-ngx_etcd_message_large(ngx_pool_t *pool)
-{
-    ngx_queue_t         *large;
-    ngx_pool_cleanup_t  *cln;
-
-    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_queue_t));
-    if (cln == NULL) {
+    if (ngx_etcd_message_split(bytes, data, len, NULL, &n, NULL, &nrest)
+        != NGX_OK)
+    {
+        *exceeded = (n >= NGX_ETCD_MESSAGE_PARTS);
         return NULL;
     }
 
-    large = cln->data;
-    ngx_queue_init(large);
-
-    cln->handler = ngx_etcd_message_cleanup;
-
-    return large;
-}
-
-
-static void
-ngx_etcd_message_cleanup(void *data)
-{
-    ngx_queue_t *large = data;
-
-    ngx_queue_t  *q;
-
-    while (!ngx_queue_empty(large)) {
-        q = ngx_queue_head(large);
-        ngx_etcd_message_release(ngx_queue_data(q, ngx_etcd_message_block_t,
-                                                queue));
+    if (nrest > NGX_ETCD_MESSAGE_REST) {
+        *exceeded = 1;
+        return NULL;
     }
+
+    budget.exceeded = 0;
+    budget.pool = pool;
+    budget.left = n * sizeof(ProtobufCBinaryData) + nrest;
+
+    budget.large = ngx_etcd_message_large(pool);
+    if (budget.large == NULL) {
+        return NULL;
+    }
+
+    elts = ngx_etcd_message_alloc(&budget, n * sizeof(ProtobufCBinaryData));
+    rest = ngx_etcd_message_alloc(&budget, nrest);
+
+    if (elts == NULL || rest == NULL) {
+        return NULL;
+    }
+
+    (void) ngx_etcd_message_split(bytes, data, len, elts, &n, rest, &nrest);
+
+    message = ngx_etcd_message_unpack(descriptor, pool, rest, nrest, exceeded);
+
+    if (message != NULL) {
+        *(size_t *) ((u_char *) message + bytes->quantifier_offset) = n;
+        *(ProtobufCBinaryData **) ((u_char *) message + bytes->offset) = elts;
+    }
+
+    return message;
 }
 
 
@@ -467,85 +527,6 @@ ngx_etcd_message_memory(ngx_pool_t *pool)
     }
 
     return size;
-}
-
-
-static void *
-ngx_etcd_message_alloc(void *data, size_t size)
-{
-    ngx_etcd_message_budget_t *budget = data;
-
-    size_t                    *small;
-    ngx_etcd_message_block_t  *block;
-
-    if (size > budget->left) {
-        budget->exceeded = 1;
-        return NULL;
-    }
-
-    if (size <= NGX_ETCD_MESSAGE_SMALL && !ngx_etcd_secret_received) {
-        small = ngx_palloc(budget->pool, sizeof(size_t) + size);
-        if (small == NULL) {
-            return NULL;
-        }
-
-        budget->left -= size;
-        *small = 0;
-
-        return small + 1;
-    }
-
-    block = ngx_etcd_secret_received
-            ? ngx_etcd_secret_malloc(sizeof(ngx_etcd_message_block_t) + size,
-                                     NULL)
-            : ngx_alloc(sizeof(ngx_etcd_message_block_t) + size,
-                        budget->pool->log);
-
-    if (block == NULL) {
-        return NULL;
-    }
-
-    budget->left -= size;
-    block->secret = ngx_etcd_secret_received;
-    block->size = size;
-    ngx_queue_insert_tail(budget->large, &block->queue);
-
-    return block + 1;
-}
-
-
-/* Small blocks are released with the pool. */
-
-static void
-ngx_etcd_message_free(void *data, void *p)
-{
-    ngx_etcd_message_budget_t *budget = data;
-
-    ngx_etcd_message_block_t  *block;
-
-    if (p == NULL || *((size_t *) p - 1) == 0) {
-        return;
-    }
-
-    block = (ngx_etcd_message_block_t *) p - 1;
-
-    budget->left += block->size;
-
-    ngx_etcd_message_release(block);
-}
-
-
-static void
-ngx_etcd_message_release(ngx_etcd_message_block_t *block)
-{
-    ngx_queue_remove(&block->queue);
-
-    if (block->secret) {
-        ngx_etcd_secret_release(block, NULL);
-
-    } else {
-        ngx_free(block);
-    }
 }
 
 

@@ -16,60 +16,11 @@
 #define NGX_ETCD_PROBE_BUFFER  1024
 
 
-static ngx_int_t ngx_etcd_probe_request(ngx_etcd_probe_t *probe,
-    ngx_etcd_probe_conf_t *conf, char *path);
-static void ngx_etcd_probe_begin(ngx_etcd_probe_t *probe,
-    ngx_etcd_probe_conf_t *conf);
-static ngx_int_t ngx_etcd_probe_connect(ngx_etcd_probe_t *probe);
-static void ngx_etcd_probe_release(ngx_etcd_probe_t *probe);
-static void ngx_etcd_probe_connected(void *data);
-static void ngx_etcd_probe_received(void *data, u_char *buf, size_t n);
-static size_t ngx_etcd_probe_output(void *data, u_char **buf);
-static void ngx_etcd_probe_failed(void *data, ngx_str_t *reason);
-static void ngx_etcd_probe_timer(ngx_event_t *ev);
-static void ngx_etcd_probe_answered(ngx_etcd_probe_t *probe);
-static void ngx_etcd_probe_unanswered(ngx_etcd_probe_t *probe,
-    ngx_etcd_probe_error_e error, ngx_str_t *reason);
-static void ngx_etcd_probe_ended(ngx_etcd_probe_t *probe);
-static void ngx_etcd_probe_result(ngx_event_t *ev);
-
-
 static ngx_str_t  ngx_etcd_probe_long = ngx_string("the host name is too long");
 static ngx_str_t  ngx_etcd_probe_poor = ngx_string("no resources to connect");
 static ngx_str_t  ngx_etcd_probe_late = ngx_string("no answer in time");
 static ngx_str_t  ngx_etcd_probe_invalid =
     ngx_string("the answer is not one of HTTP/1.1");
-
-
-void
-ngx_etcd_probe_start(ngx_etcd_probe_t *probe, ngx_etcd_probe_target_t *target,
-    char *path, ngx_msec_t timeout)
-{
-    ngx_etcd_probe_conf_t  conf;
-
-    ngx_etcd_probe_cancel(probe);
-
-    probe->target = *target;
-    target = &probe->target;
-
-    ngx_memzero(&conf, sizeof(ngx_etcd_probe_conf_t));
-
-    conf.addr.sockaddr = &target->sockaddr.sockaddr;
-    conf.addr.socklen = target->socklen;
-    conf.ssl = target->ssl;
-    conf.ssl_name.data = target->host;
-    conf.ssl_name.len = target->host_len;
-    conf.timeout = timeout;
-
-    if (ngx_etcd_probe_request(probe, &conf, path) == NGX_OK) {
-        ngx_etcd_probe_send(probe, &conf);
-        return;
-    }
-
-    ngx_etcd_probe_begin(probe, &conf);
-    ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_RESOURCES,
-                              &ngx_etcd_probe_long);
-}
 
 
 /* NGX_ERROR: there is no room. */
@@ -110,19 +61,84 @@ ngx_etcd_probe_request(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf,
 }
 
 
-void
-ngx_etcd_probe_send(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf)
+static void
+ngx_etcd_probe_ended(ngx_etcd_probe_t *probe)
 {
-    ngx_etcd_probe_cancel(probe);
-    ngx_etcd_probe_begin(probe, conf);
+    probe->asking = 0;
 
-    if (ngx_etcd_probe_connect(probe) != NGX_OK) {
-        ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_RESOURCES,
-                                  &ngx_etcd_probe_poor);
+    ngx_post_event(&probe->result, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_probe_answered(ngx_etcd_probe_t *probe)
+{
+    probe->error = NGX_ETCD_PROBE_OK;
+    probe->status = probe->http.status;
+
+    probe->text.data = probe->answer + probe->http.body;
+    probe->text.len = probe->http.len;
+
+    ngx_etcd_probe_ended(probe);
+}
+
+
+/* Copies the reason, which may be in memory of the connection. */
+
+static void
+ngx_etcd_probe_unanswered(ngx_etcd_probe_t *probe,
+    ngx_etcd_probe_error_e error, ngx_str_t *reason)
+{
+    probe->error = error;
+    probe->status = 0;
+
+    probe->text.len = ngx_min(reason->len, NGX_ETCD_PROBE_ANSWER);
+    probe->text.data = probe->answer;
+
+    ngx_memcpy(probe->answer, reason->data, probe->text.len);
+
+    ngx_etcd_probe_ended(probe);
+}
+
+
+/* An answer that only ends with its connection may never end. */
+
+static void
+ngx_etcd_probe_timer(ngx_event_t *ev)
+{
+    ngx_etcd_probe_t  *probe;
+
+    probe = ev->data;
+
+    if (!probe->asking) {
         return;
     }
 
-    ngx_add_timer(&probe->timer, conf->timeout);
+    if (probe->http.state == NGX_ETCD_HTTP_ANSWER_CLOSE) {
+        ngx_etcd_probe_answered(probe);
+        probe->error = NGX_ETCD_PROBE_TIMEOUT;
+        return;
+    }
+
+    ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_TIMEOUT,
+                              &ngx_etcd_probe_late);
+}
+
+
+static void
+ngx_etcd_probe_result(ngx_event_t *ev)
+{
+    ngx_etcd_probe_t  *probe;
+
+    probe = ev->data;
+
+    ngx_etcd_probe_cancel(probe);
+
+    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, probe->log, 0,
+                   "etcd probe %V: status %ui", &probe->conf.addr.name,
+                   probe->status);
+
+    probe->done(probe->data, probe->status, &probe->text);
 }
 
 
@@ -146,65 +162,34 @@ ngx_etcd_probe_begin(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf)
 }
 
 
-static ngx_int_t
-ngx_etcd_probe_connect(ngx_etcd_probe_t *probe)
-{
-    ngx_etcd_connection_conf_t  conf;
-
-    ngx_memzero(&conf, sizeof(ngx_etcd_connection_conf_t));
-
-    conf.addr = &probe->conf.addr;
-    conf.ssl = probe->conf.ssl;
-    conf.ssl_name = probe->conf.ssl_name;
-    conf.connected = ngx_etcd_probe_connected;
-    conf.received = ngx_etcd_probe_received;
-    conf.output = ngx_etcd_probe_output;
-    conf.failed = ngx_etcd_probe_failed;
-    conf.data = probe;
-    conf.buffer = NGX_ETCD_PROBE_BUFFER;
-
-    /* the connection puts its number into its log */
-
-    probe->conn_log = *probe->log;
-
-    probe->pool = ngx_create_pool(NGX_ETCD_PROBE_POOL, probe->log);
-    if (probe->pool == NULL) {
-        return NGX_ERROR;
-    }
-
-    probe->conn = ngx_etcd_connection_create(&conf, probe->pool,
-                                             &probe->conn_log);
-
-    return (probe->conn != NULL) ? NGX_OK : NGX_ERROR;
-}
-
-
 void
-ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe)
+ngx_etcd_probe_start(ngx_etcd_probe_t *probe, ngx_etcd_probe_target_t *target,
+    char *path, ngx_msec_t timeout)
 {
-    ngx_etcd_probe_release(probe);
+    ngx_etcd_probe_conf_t  conf;
 
-    ngx_etcd_event_stop(&probe->timer);
-    ngx_etcd_event_stop(&probe->result);
+    ngx_etcd_probe_cancel(probe);
 
-    probe->asking = 0;
-}
+    probe->target = *target;
+    target = &probe->target;
 
+    ngx_memzero(&conf, sizeof(ngx_etcd_probe_conf_t));
 
-/* Must not be called in a handler of the connection: frees its memory. */
+    conf.addr.sockaddr = &target->sockaddr.sockaddr;
+    conf.addr.socklen = target->socklen;
+    conf.ssl = target->ssl;
+    conf.ssl_name.data = target->host;
+    conf.ssl_name.len = target->host_len;
+    conf.timeout = timeout;
 
-static void
-ngx_etcd_probe_release(ngx_etcd_probe_t *probe)
-{
-    if (probe->conn != NULL) {
-        ngx_etcd_connection_close(probe->conn);
-        probe->conn = NULL;
+    if (ngx_etcd_probe_request(probe, &conf, path) == NGX_OK) {
+        ngx_etcd_probe_send(probe, &conf);
+        return;
     }
 
-    if (probe->pool != NULL) {
-        ngx_destroy_pool(probe->pool);
-        probe->pool = NULL;
-    }
+    ngx_etcd_probe_begin(probe, &conf);
+    ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_RESOURCES,
+                              &ngx_etcd_probe_long);
 }
 
 
@@ -308,82 +293,79 @@ ngx_etcd_probe_failed(void *data, ngx_str_t *reason)
 }
 
 
-/* An answer that only ends with its connection may never end. */
-
-static void
-ngx_etcd_probe_timer(ngx_event_t *ev)
+static ngx_int_t
+ngx_etcd_probe_connect(ngx_etcd_probe_t *probe)
 {
-    ngx_etcd_probe_t  *probe;
+    ngx_etcd_connection_conf_t  conf;
 
-    probe = ev->data;
+    ngx_memzero(&conf, sizeof(ngx_etcd_connection_conf_t));
 
-    if (!probe->asking) {
-        return;
+    conf.addr = &probe->conf.addr;
+    conf.ssl = probe->conf.ssl;
+    conf.ssl_name = probe->conf.ssl_name;
+    conf.connected = ngx_etcd_probe_connected;
+    conf.received = ngx_etcd_probe_received;
+    conf.output = ngx_etcd_probe_output;
+    conf.failed = ngx_etcd_probe_failed;
+    conf.data = probe;
+    conf.buffer = NGX_ETCD_PROBE_BUFFER;
+
+    /* the connection puts its number into its log */
+
+    probe->conn_log = *probe->log;
+
+    probe->pool = ngx_create_pool(NGX_ETCD_PROBE_POOL, probe->log);
+    if (probe->pool == NULL) {
+        return NGX_ERROR;
     }
 
-    if (probe->http.state == NGX_ETCD_HTTP_ANSWER_CLOSE) {
-        ngx_etcd_probe_answered(probe);
-        probe->error = NGX_ETCD_PROBE_TIMEOUT;
-        return;
-    }
+    probe->conn = ngx_etcd_connection_create(&conf, probe->pool,
+                                             &probe->conn_log);
 
-    ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_TIMEOUT,
-                              &ngx_etcd_probe_late);
+    return (probe->conn != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
-static void
-ngx_etcd_probe_answered(ngx_etcd_probe_t *probe)
+void
+ngx_etcd_probe_send(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf)
 {
-    probe->error = NGX_ETCD_PROBE_OK;
-    probe->status = probe->http.status;
-
-    probe->text.data = probe->answer + probe->http.body;
-    probe->text.len = probe->http.len;
-
-    ngx_etcd_probe_ended(probe);
-}
-
-
-/* Copies the reason, which may be in memory of the connection. */
-
-static void
-ngx_etcd_probe_unanswered(ngx_etcd_probe_t *probe,
-    ngx_etcd_probe_error_e error, ngx_str_t *reason)
-{
-    probe->error = error;
-    probe->status = 0;
-
-    probe->text.len = ngx_min(reason->len, NGX_ETCD_PROBE_ANSWER);
-    probe->text.data = probe->answer;
-
-    ngx_memcpy(probe->answer, reason->data, probe->text.len);
-
-    ngx_etcd_probe_ended(probe);
-}
-
-
-static void
-ngx_etcd_probe_ended(ngx_etcd_probe_t *probe)
-{
-    probe->asking = 0;
-
-    ngx_post_event(&probe->result, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_probe_result(ngx_event_t *ev)
-{
-    ngx_etcd_probe_t  *probe;
-
-    probe = ev->data;
-
     ngx_etcd_probe_cancel(probe);
+    ngx_etcd_probe_begin(probe, conf);
 
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, probe->log, 0,
-                   "etcd probe %V: status %ui", &probe->conf.addr.name,
-                   probe->status);
+    if (ngx_etcd_probe_connect(probe) != NGX_OK) {
+        ngx_etcd_probe_unanswered(probe, NGX_ETCD_PROBE_RESOURCES,
+                                  &ngx_etcd_probe_poor);
+        return;
+    }
 
-    probe->done(probe->data, probe->status, &probe->text);
+    ngx_add_timer(&probe->timer, conf->timeout);
+}
+
+
+/* Must not be called in a handler of the connection: frees its memory. */
+
+static void
+ngx_etcd_probe_release(ngx_etcd_probe_t *probe)
+{
+    if (probe->conn != NULL) {
+        ngx_etcd_connection_close(probe->conn);
+        probe->conn = NULL;
+    }
+
+    if (probe->pool != NULL) {
+        ngx_destroy_pool(probe->pool);
+        probe->pool = NULL;
+    }
+}
+
+
+void
+ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe)
+{
+    ngx_etcd_probe_release(probe);
+
+    ngx_etcd_event_stop(&probe->timer);
+    ngx_etcd_event_stop(&probe->result);
+
+    probe->asking = 0;
 }

@@ -42,33 +42,67 @@ struct ngx_etcd_resolver_name_s {
 };
 
 
-static ngx_etcd_resolver_name_t *ngx_etcd_resolver_get(
-    ngx_etcd_resolver_t *resolver, ngx_str_t *text);
-static void ngx_etcd_resolver_forget(ngx_etcd_resolver_name_t *name);
-static void ngx_etcd_resolver_ask(ngx_etcd_resolver_name_t *name);
-static void ngx_etcd_resolver_rest(ngx_etcd_resolver_name_t *name,
-    ngx_msec_t delay);
-static void ngx_etcd_resolver_next(ngx_etcd_resolver_t *resolver);
-static void ngx_etcd_resolver_timer(ngx_event_t *ev);
-static void ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
-    ngx_resolver_addr_t *addr, char *why);
-static void ngx_etcd_resolver_limit(ngx_etcd_resolver_name_t *name);
-static int ngx_libc_cdecl ngx_etcd_resolver_cmp(const void *one,
-    const void *two);
-static ngx_uint_t ngx_etcd_resolver_succeeded(ngx_etcd_resolver_name_t *name);
-static ngx_uint_t ngx_etcd_resolver_same(ngx_etcd_resolver_answer_t *one,
-    ngx_etcd_resolver_answer_t *two);
-static ngx_uint_t ngx_etcd_resolver_failed(ngx_etcd_resolver_name_t *name,
-    ngx_str_t *reason);
-static ngx_msec_t ngx_etcd_resolver_delay(ngx_etcd_resolver_name_t *name,
-    time_t valid);
-static void ngx_etcd_resolver_tell(ngx_etcd_resolver_name_t *name);
+static void
+ngx_etcd_resolver_lookup_found(void *data, ngx_resolver_addr_t *addrs,
+    ngx_uint_t n)
+{
+    ngx_etcd_resolver_found(data, addrs, n);
+}
 
-static ngx_int_t ngx_etcd_resolver_lookup(ngx_etcd_resolver_name_t *name);
-static void ngx_etcd_resolver_lookup_found(void *data,
-    ngx_resolver_addr_t *addrs, ngx_uint_t n);
-static void ngx_etcd_resolver_lookup_done(void *data);
-static void ngx_etcd_resolver_lookup_forget(ngx_etcd_resolver_name_t *name);
+
+static void
+ngx_etcd_resolver_lookup_done(void *data)
+{
+    ngx_etcd_resolver_name_t *name = data;
+
+    ngx_etcd_lookup_t  *lookup;
+
+    lookup = name->lookup;
+    name->lookup = NULL;
+
+    ngx_etcd_resolver_answered(name, lookup->valid, &lookup->reason);
+
+    ngx_free(lookup);
+}
+
+
+/* The default backend: nginx's resolver. */
+
+static ngx_int_t
+ngx_etcd_resolver_lookup(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_lookup_t         *lookup;
+    ngx_etcd_resolver_conf_t  *conf;
+
+    conf = &name->resolver->conf;
+
+    lookup = ngx_calloc(sizeof(ngx_etcd_lookup_t), conf->log);
+    if (lookup == NULL) {
+        return NGX_ERROR;
+    }
+
+    lookup->resolver = conf->resolver;
+    lookup->timeout = conf->timeout;
+    lookup->name = name->sn.str;
+    lookup->found = ngx_etcd_resolver_lookup_found;
+    lookup->done = ngx_etcd_resolver_lookup_done;
+    lookup->data = name;
+
+    name->lookup = lookup;
+
+    ngx_etcd_lookup_start(lookup, conf->log);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_resolver_lookup_forget(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_lookup_cancel(name->lookup);
+    ngx_free(name->lookup);
+    name->lookup = NULL;
+}
 
 
 ngx_etcd_resolver_t *
@@ -96,6 +130,85 @@ ngx_etcd_resolver_create(ngx_etcd_resolver_conf_t *conf, ngx_pool_t *pool)
 }
 
 
+static void
+ngx_etcd_resolver_rest(ngx_etcd_resolver_name_t *name, ngx_msec_t delay)
+{
+    name->state = NGX_ETCD_RESOLVER_RESTING;
+    ngx_add_timer(&name->timer, delay);
+}
+
+
+static void
+ngx_etcd_resolver_ask(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_resolver_t  *resolver;
+
+    resolver = name->resolver;
+
+    if (resolver->nasking == NGX_ETCD_RESOLVER_MAX_ASKING) {
+        name->state = NGX_ETCD_RESOLVER_WAITING;
+        ngx_queue_insert_tail(&resolver->waiting, &name->queue);
+        return;
+    }
+
+    if (resolver->conf.ask(name) != NGX_OK) {
+        ngx_etcd_resolver_rest(name, NGX_ETCD_RESOLVER_MAX_RETRY);
+        return;
+    }
+
+    name->state = NGX_ETCD_RESOLVER_ASKING;
+    resolver->nasking++;
+}
+
+
+static void
+ngx_etcd_resolver_timer(ngx_event_t *ev)
+{
+    ngx_etcd_resolver_ask(ev->data);
+}
+
+
+/* Finds the name, or creates it and starts a query. */
+
+static ngx_etcd_resolver_name_t *
+ngx_etcd_resolver_get(ngx_etcd_resolver_t *resolver, ngx_str_t *text)
+{
+    uint32_t                   hash;
+    ngx_etcd_resolver_name_t  *name;
+
+    hash = ngx_murmur_hash2(text->data, text->len);
+
+    name = (ngx_etcd_resolver_name_t *) ngx_str_rbtree_lookup(&resolver->names,
+                                                              text, hash);
+    if (name != NULL) {
+        return name;
+    }
+
+    name = ngx_calloc(sizeof(ngx_etcd_resolver_name_t) + text->len,
+                      resolver->conf.log);
+    if (name == NULL) {
+        return NULL;
+    }
+
+    name->sn.node.key = hash;
+    name->sn.str.len = text->len;
+    name->sn.str.data = (u_char *) name + sizeof(ngx_etcd_resolver_name_t);
+    ngx_memcpy(name->sn.str.data, text->data, text->len);
+
+    name->resolver = resolver;
+
+    ngx_etcd_event_init_timer(&name->timer, ngx_etcd_resolver_timer, name,
+                              resolver->conf.log);
+
+    ngx_queue_init(&name->users);
+    ngx_rbtree_insert(&resolver->names, &name->sn.node);
+
+    ngx_etcd_resolver_ask(name);
+
+    return name;
+}
+
+
 ngx_int_t
 ngx_etcd_resolver_use(ngx_etcd_resolver_t *resolver,
     ngx_etcd_resolver_use_t *use, ngx_str_t *text)
@@ -118,6 +231,56 @@ ngx_etcd_resolver_use(ngx_etcd_resolver_t *resolver,
     ngx_queue_insert_tail(&name->users, &use->queue);
 
     return NGX_OK;
+}
+
+
+static void
+ngx_etcd_resolver_next(ngx_etcd_resolver_t *resolver)
+{
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(&resolver->waiting)
+           && resolver->nasking < NGX_ETCD_RESOLVER_MAX_ASKING)
+    {
+        q = ngx_queue_head(&resolver->waiting);
+        ngx_queue_remove(q);
+
+        ngx_etcd_resolver_ask(ngx_queue_data(q, ngx_etcd_resolver_name_t,
+                                             queue));
+    }
+}
+
+
+static void
+ngx_etcd_resolver_forget(ngx_etcd_resolver_name_t *name)
+{
+    ngx_etcd_resolver_t  *resolver;
+
+    resolver = name->resolver;
+
+    switch (name->state) {
+
+    case NGX_ETCD_RESOLVER_WAITING:
+        ngx_queue_remove(&name->queue);
+        break;
+
+    case NGX_ETCD_RESOLVER_ASKING:
+        resolver->conf.forget(name);
+        resolver->nasking--;
+        break;
+
+    case NGX_ETCD_RESOLVER_RESTING:
+        ngx_del_timer(&name->timer);
+        break;
+    }
+
+    ngx_free(name->known.elts);
+    ngx_free(name->found.elts);
+
+    ngx_rbtree_delete(&resolver->names, &name->sn.node);
+    ngx_free(name);
+
+    ngx_etcd_resolver_next(resolver);
 }
 
 
@@ -182,132 +345,73 @@ ngx_etcd_resolver_text(ngx_etcd_resolver_name_t *name)
 }
 
 
-/* Finds the name, or creates it and starts a query. */
+/* Logs the first refused address, until an answer has none. */
 
-static ngx_etcd_resolver_name_t *
-ngx_etcd_resolver_get(ngx_etcd_resolver_t *resolver, ngx_str_t *text)
+static void
+ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
+    ngx_resolver_addr_t *addr, char *why)
 {
-    uint32_t                   hash;
-    ngx_etcd_resolver_name_t  *name;
+    size_t                     len;
+    u_char                     text[NGX_SOCKADDR_STRLEN];
+    ngx_etcd_resolver_conf_t  *conf;
 
-    hash = ngx_murmur_hash2(text->data, text->len);
+    conf = &name->resolver->conf;
 
-    name = (ngx_etcd_resolver_name_t *) ngx_str_rbtree_lookup(&resolver->names,
-                                                              text, hash);
-    if (name != NULL) {
-        return name;
-    }
+    len = ngx_sock_ntop(addr->sockaddr, addr->socklen, text,
+                        NGX_SOCKADDR_STRLEN, 0);
 
-    name = ngx_calloc(sizeof(ngx_etcd_resolver_name_t) + text->len,
-                      resolver->conf.log);
-    if (name == NULL) {
-        return NULL;
-    }
-
-    name->sn.node.key = hash;
-    name->sn.str.len = text->len;
-    name->sn.str.data = (u_char *) name + sizeof(ngx_etcd_resolver_name_t);
-    ngx_memcpy(name->sn.str.data, text->data, text->len);
-
-    name->resolver = resolver;
-
-    ngx_etcd_event_init_timer(&name->timer, ngx_etcd_resolver_timer, name,
-                              resolver->conf.log);
-
-    ngx_queue_init(&name->users);
-    ngx_rbtree_insert(&resolver->names, &name->sn.node);
-
-    ngx_etcd_resolver_ask(name);
-
-    return name;
+    ngx_log_error(NGX_LOG_ERR, conf->log, 0,
+                  "etcd: upstream \"%V\": address %*s of host \"%V\" is not "
+                  "used: it %s", conf->upstream, len, text, &name->sn.str, why);
 }
 
 
-static void
-ngx_etcd_resolver_forget(ngx_etcd_resolver_name_t *name)
+static int ngx_libc_cdecl
+ngx_etcd_resolver_cmp(const void *one, const void *two)
 {
-    ngx_etcd_resolver_t  *resolver;
+    const ngx_etcd_resolver_address_t  *a, *b;
 
-    resolver = name->resolver;
+    a = one;
+    b = two;
 
-    switch (name->state) {
-
-    case NGX_ETCD_RESOLVER_WAITING:
-        ngx_queue_remove(&name->queue);
-        break;
-
-    case NGX_ETCD_RESOLVER_ASKING:
-        resolver->conf.forget(name);
-        resolver->nasking--;
-        break;
-
-    case NGX_ETCD_RESOLVER_RESTING:
-        ngx_del_timer(&name->timer);
-        break;
+    if (a->socklen != b->socklen) {
+        return (a->socklen < b->socklen) ? -1 : 1;
     }
 
-    ngx_free(name->known.elts);
-    ngx_free(name->found.elts);
-
-    ngx_rbtree_delete(&resolver->names, &name->sn.node);
-    ngx_free(name);
-
-    ngx_etcd_resolver_next(resolver);
+    return ngx_memcmp(&a->sockaddr, &b->sockaddr, a->socklen);
 }
 
 
+/* Removes duplicates and the addresses above the limit. */
+
 static void
-ngx_etcd_resolver_ask(ngx_etcd_resolver_name_t *name)
+ngx_etcd_resolver_limit(ngx_etcd_resolver_name_t *name)
 {
-    ngx_etcd_resolver_t  *resolver;
+    ngx_uint_t                    i, n;
+    ngx_etcd_resolver_conf_t     *conf;
+    ngx_etcd_resolver_answer_t   *found;
+    ngx_etcd_resolver_address_t  *elts;
 
-    resolver = name->resolver;
+    conf = &name->resolver->conf;
+    found = &name->found;
+    elts = found->elts;
+    n = 0;
 
-    if (resolver->nasking == NGX_ETCD_RESOLVER_MAX_ASKING) {
-        name->state = NGX_ETCD_RESOLVER_WAITING;
-        ngx_queue_insert_tail(&resolver->waiting, &name->queue);
-        return;
+    for (i = 0; i < found->n; i++) {
+        if (n == 0 || ngx_etcd_resolver_cmp(&elts[n - 1], &elts[i]) != 0) {
+            elts[n++] = elts[i];
+        }
     }
 
-    if (resolver->conf.ask(name) != NGX_OK) {
-        ngx_etcd_resolver_rest(name, NGX_ETCD_RESOLVER_MAX_RETRY);
-        return;
+    if (n > NGX_ETCD_RESOLVER_ADDRESSES && found->beyond == 0) {
+        ngx_log_error(NGX_LOG_WARN, conf->log, 0,
+                      "etcd: upstream \"%V\": host \"%V\" has %ui addresses, "
+                      "%d of them are used", conf->upstream, &name->sn.str, n,
+                      NGX_ETCD_RESOLVER_ADDRESSES);
     }
 
-    name->state = NGX_ETCD_RESOLVER_ASKING;
-    resolver->nasking++;
-}
-
-
-static void
-ngx_etcd_resolver_rest(ngx_etcd_resolver_name_t *name, ngx_msec_t delay)
-{
-    name->state = NGX_ETCD_RESOLVER_RESTING;
-    ngx_add_timer(&name->timer, delay);
-}
-
-
-static void
-ngx_etcd_resolver_timer(ngx_event_t *ev)
-{
-    ngx_etcd_resolver_ask(ev->data);
-}
-
-
-static void
-ngx_etcd_resolver_next(ngx_etcd_resolver_t *resolver)
-{
-    ngx_queue_t  *q;
-
-    while (!ngx_queue_empty(&resolver->waiting)
-           && resolver->nasking < NGX_ETCD_RESOLVER_MAX_ASKING)
-    {
-        q = ngx_queue_head(&resolver->waiting);
-        ngx_queue_remove(q);
-
-        ngx_etcd_resolver_ask(ngx_queue_data(q, ngx_etcd_resolver_name_t,
-                                             queue));
-    }
+    found->n = ngx_min(n, NGX_ETCD_RESOLVER_ADDRESSES);
+    found->beyond = n - found->n;
 }
 
 
@@ -366,60 +470,6 @@ ngx_etcd_resolver_found(ngx_etcd_resolver_name_t *name,
 }
 
 
-/* Logs the first refused address, until an answer has none. */
-
-static void
-ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
-    ngx_resolver_addr_t *addr, char *why)
-{
-    size_t                     len;
-    u_char                     text[NGX_SOCKADDR_STRLEN];
-    ngx_etcd_resolver_conf_t  *conf;
-
-    conf = &name->resolver->conf;
-
-    len = ngx_sock_ntop(addr->sockaddr, addr->socklen, text,
-                        NGX_SOCKADDR_STRLEN, 0);
-
-    ngx_log_error(NGX_LOG_ERR, conf->log, 0,
-                  "etcd: upstream \"%V\": address %*s of host \"%V\" is not "
-                  "used: it %s", conf->upstream, len, text, &name->sn.str, why);
-}
-
-
-/* Removes duplicates and the addresses above the limit. */
-
-static void
-ngx_etcd_resolver_limit(ngx_etcd_resolver_name_t *name)
-{
-    ngx_uint_t                    i, n;
-    ngx_etcd_resolver_conf_t     *conf;
-    ngx_etcd_resolver_answer_t   *found;
-    ngx_etcd_resolver_address_t  *elts;
-
-    conf = &name->resolver->conf;
-    found = &name->found;
-    elts = found->elts;
-    n = 0;
-
-    for (i = 0; i < found->n; i++) {
-        if (n == 0 || ngx_etcd_resolver_cmp(&elts[n - 1], &elts[i]) != 0) {
-            elts[n++] = elts[i];
-        }
-    }
-
-    if (n > NGX_ETCD_RESOLVER_ADDRESSES && found->beyond == 0) {
-        ngx_log_error(NGX_LOG_WARN, conf->log, 0,
-                      "etcd: upstream \"%V\": host \"%V\" has %ui addresses, "
-                      "%d of them are used", conf->upstream, &name->sn.str, n,
-                      NGX_ETCD_RESOLVER_ADDRESSES);
-    }
-
-    found->n = ngx_min(n, NGX_ETCD_RESOLVER_ADDRESSES);
-    found->beyond = n - found->n;
-}
-
-
 void
 ngx_etcd_resolver_sort(ngx_etcd_resolver_address_t *elts, ngx_uint_t n)
 {
@@ -428,53 +478,16 @@ ngx_etcd_resolver_sort(ngx_etcd_resolver_address_t *elts, ngx_uint_t n)
 }
 
 
-static int ngx_libc_cdecl
-ngx_etcd_resolver_cmp(const void *one, const void *two)
+static ngx_uint_t
+ngx_etcd_resolver_same(ngx_etcd_resolver_answer_t *one,
+    ngx_etcd_resolver_answer_t *two)
 {
-    const ngx_etcd_resolver_address_t  *a, *b;
-
-    a = one;
-    b = two;
-
-    if (a->socklen != b->socklen) {
-        return (a->socklen < b->socklen) ? -1 : 1;
-    }
-
-    return ngx_memcmp(&a->sockaddr, &b->sockaddr, a->socklen);
-}
-
-
-void
-ngx_etcd_resolver_answered(ngx_etcd_resolver_name_t *name, time_t valid,
-    ngx_str_t *reason)
-{
-    ngx_str_t             none;
-    ngx_uint_t            changed;
-    ngx_etcd_resolver_t  *resolver;
-
-    resolver = name->resolver;
-
-    if (name->found.n != 0) {
-        changed = ngx_etcd_resolver_succeeded(name);
-
-    } else {
-        ngx_str_set(&none, "there is no address that may be used");
-        changed = ngx_etcd_resolver_failed(name, reason->len ? reason : &none);
-    }
-
-    ngx_free(name->found.elts);
-    name->found.elts = NULL;
-
-    name->found.n = 0;
-
-    resolver->nasking--;
-    ngx_etcd_resolver_rest(name, ngx_etcd_resolver_delay(name, valid));
-
-    if (changed) {
-        ngx_etcd_resolver_tell(name);
-    }
-
-    ngx_etcd_resolver_next(resolver);
+    return one->n == two->n
+           && one->refused == two->refused
+           && one->beyond == two->beyond
+           && ngx_memcmp(one->elts, two->elts,
+                         one->n * sizeof(ngx_etcd_resolver_address_t))
+              == 0;
 }
 
 
@@ -506,19 +519,6 @@ ngx_etcd_resolver_succeeded(ngx_etcd_resolver_name_t *name)
     name->found.elts = NULL;
 
     return 1;
-}
-
-
-static ngx_uint_t
-ngx_etcd_resolver_same(ngx_etcd_resolver_answer_t *one,
-    ngx_etcd_resolver_answer_t *two)
-{
-    return one->n == two->n
-           && one->refused == two->refused
-           && one->beyond == two->beyond
-           && ngx_memcmp(one->elts, two->elts,
-                         one->n * sizeof(ngx_etcd_resolver_address_t))
-              == 0;
 }
 
 
@@ -611,64 +611,35 @@ ngx_etcd_resolver_tell(ngx_etcd_resolver_name_t *name)
 }
 
 
-/* The default backend: nginx's resolver. */
-
-static ngx_int_t
-ngx_etcd_resolver_lookup(ngx_etcd_resolver_name_t *name)
+void
+ngx_etcd_resolver_answered(ngx_etcd_resolver_name_t *name, time_t valid,
+    ngx_str_t *reason)
 {
-    ngx_etcd_lookup_t         *lookup;
-    ngx_etcd_resolver_conf_t  *conf;
+    ngx_str_t             none;
+    ngx_uint_t            changed;
+    ngx_etcd_resolver_t  *resolver;
 
-    conf = &name->resolver->conf;
+    resolver = name->resolver;
 
-    lookup = ngx_calloc(sizeof(ngx_etcd_lookup_t), conf->log);
-    if (lookup == NULL) {
-        return NGX_ERROR;
+    if (name->found.n != 0) {
+        changed = ngx_etcd_resolver_succeeded(name);
+
+    } else {
+        ngx_str_set(&none, "there is no address that may be used");
+        changed = ngx_etcd_resolver_failed(name, reason->len ? reason : &none);
     }
 
-    lookup->resolver = conf->resolver;
-    lookup->timeout = conf->timeout;
-    lookup->name = name->sn.str;
-    lookup->found = ngx_etcd_resolver_lookup_found;
-    lookup->done = ngx_etcd_resolver_lookup_done;
-    lookup->data = name;
+    ngx_free(name->found.elts);
+    name->found.elts = NULL;
 
-    name->lookup = lookup;
+    name->found.n = 0;
 
-    ngx_etcd_lookup_start(lookup, conf->log);
+    resolver->nasking--;
+    ngx_etcd_resolver_rest(name, ngx_etcd_resolver_delay(name, valid));
 
-    return NGX_OK;
-}
+    if (changed) {
+        ngx_etcd_resolver_tell(name);
+    }
 
-
-static void
-ngx_etcd_resolver_lookup_found(void *data, ngx_resolver_addr_t *addrs,
-    ngx_uint_t n)
-{
-    ngx_etcd_resolver_found(data, addrs, n);
-}
-
-
-static void
-ngx_etcd_resolver_lookup_done(void *data)
-{
-    ngx_etcd_resolver_name_t *name = data;
-
-    ngx_etcd_lookup_t  *lookup;
-
-    lookup = name->lookup;
-    name->lookup = NULL;
-
-    ngx_etcd_resolver_answered(name, lookup->valid, &lookup->reason);
-
-    ngx_free(lookup);
-}
-
-
-static void
-ngx_etcd_resolver_lookup_forget(ngx_etcd_resolver_name_t *name)
-{
-    ngx_etcd_lookup_cancel(name->lookup);
-    ngx_free(name->lookup);
-    name->lookup = NULL;
+    ngx_etcd_resolver_next(resolver);
 }

@@ -23,168 +23,52 @@ typedef struct {
 } ngx_etcd_ssl_session_t;
 
 
-static ngx_etcd_ssl_context_t *ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl,
-    ngx_log_t *log, ngx_etcd_ssl_error_t *error);
-static ngx_int_t ngx_etcd_ssl_settings(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
-    ngx_etcd_ssl_error_t *error);
-static ngx_int_t ngx_etcd_ssl_commands(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
-    ngx_etcd_ssl_error_t *error);
-static ngx_uint_t ngx_etcd_ssl_look(ngx_etcd_ssl_t *ssl);
-static ngx_etcd_ssl_session_t *ngx_etcd_ssl_session_find(
-    ngx_etcd_ssl_context_t *context, ngx_addr_t *addr, ngx_str_t *name);
-static ngx_etcd_ssl_session_t *ngx_etcd_ssl_session_create(
-    ngx_etcd_ssl_context_t *context, ngx_addr_t *addr, ngx_str_t *name);
-static void ngx_etcd_ssl_session_free(ngx_etcd_ssl_session_t *session);
+/*
+ * Returns 1 if a file has changed.  A file that a worker may not stat() was
+ * read by the master and counts as unchanged.
+ */
 
-
-ngx_int_t
-ngx_etcd_ssl_load(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
-    ngx_etcd_ssl_error_t *error)
+static ngx_uint_t
+ngx_etcd_ssl_look(ngx_etcd_ssl_t *ssl)
 {
-    ngx_etcd_ssl_context_t  *context;
+    ngx_uint_t              i, changed;
+    ngx_file_info_t         info;
+    ngx_etcd_ssl_stat_t     found;
+    ngx_etcd_ssl_option_t  *file;
 
-    /*
-     * look before reading: a change during the read is seen by the next look
-     */
+    changed = 0;
 
-    (void) ngx_etcd_ssl_look(ssl);
+    for (i = 0; i < NGX_ETCD_SSL_FILES; i++) {
+        file = &ssl->files[i];
 
-    context = ngx_etcd_ssl_context_create(ssl, log, error);
+        if (file->value.len == 0) {
+            continue;
+        }
 
-    ERR_clear_error();
+        ngx_memzero(&found, sizeof(ngx_etcd_ssl_stat_t));
 
-    if (context == NULL) {
-        return NGX_ERROR;
+        if (ngx_file_info(file->value.data, &info) != NGX_FILE_ERROR) {
+            found.device = info.st_dev;
+            found.inode = info.st_ino;
+            found.size = info.st_size;
+
+            /* ctime covers contents, permissions and replacement */
+
+            found.changed = info.st_ctim;
+
+        } else if (ngx_errno == NGX_EACCES) {
+            continue;
+        }
+
+        if (ngx_memcmp(&found, &ssl->stats[i], sizeof(ngx_etcd_ssl_stat_t))
+            != 0)
+        {
+            ngx_memcpy(&ssl->stats[i], &found, sizeof(ngx_etcd_ssl_stat_t));
+            changed = 1;
+        }
     }
 
-    ngx_etcd_ssl_cleanup(ssl);
-
-    ssl->context = context;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, char *kind, ngx_str_t *name,
-    ngx_log_t *log)
-{
-    ngx_uint_t            level;
-    ngx_etcd_ssl_error_t  error;
-
-    if (!ngx_etcd_ssl_look(ssl)) {
-        return;
-    }
-
-    if (ngx_etcd_ssl_load(ssl, log, &error) == NGX_OK) {
-        ssl->failed = 0;
-
-        ngx_log_error(NGX_LOG_NOTICE, log, 0,
-                      "etcd %s \"%V\": the certificate files changed "
-                      "and were read again", kind, name);
-        return;
-    }
-
-    level = ssl->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
-    ssl->failed = 1;
-
-    ngx_log_error(level, log, 0,
-                  "etcd %s \"%V\": \"%s\" in %s:%ui: %V, "
-                  "going on with the files as they were",
-                  kind, name, error.option->directive, error.option->file,
-                  error.option->line, &error.text);
-}
-
-
-void
-ngx_etcd_ssl_cleanup(void *data)
-{
-    ngx_etcd_ssl_t *ssl = data;
-
-    if (ssl->context != NULL) {
-        ngx_etcd_ssl_release(ssl->context);
-        ssl->context = NULL;
-    }
-}
-
-
-ngx_etcd_ssl_context_t *
-ngx_etcd_ssl_acquire(ngx_etcd_ssl_t *ssl)
-{
-    ssl->context->refs++;
-
-    return ssl->context;
-}
-
-
-void
-ngx_etcd_ssl_release(ngx_etcd_ssl_context_t *context)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_ssl_session_t  *session;
-
-    if (--context->refs != 0) {
-        return;
-    }
-
-    while (!ngx_queue_empty(&context->sessions)) {
-        q = ngx_queue_head(&context->sessions);
-        ngx_queue_remove(q);
-
-        session = ngx_queue_data(q, ngx_etcd_ssl_session_t, queue);
-        ngx_etcd_ssl_session_free(session);
-    }
-
-    ngx_ssl_cleanup_ctx(&context->ssl);
-
-    ngx_destroy_pool(context->pool);
-}
-
-
-static ngx_etcd_ssl_context_t *
-ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
-    ngx_etcd_ssl_error_t *error)
-{
-    ngx_pool_t              *pool;
-    ngx_etcd_ssl_context_t  *context;
-
-    /* a step that fails for another reason replaces the error */
-
-    (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
-
-    pool = ngx_create_pool(NGX_ETCD_SSL_POOL_SIZE, log);
-    if (pool == NULL) {
-        return NULL;
-    }
-
-    context = ngx_pcalloc(pool, sizeof(ngx_etcd_ssl_context_t));
-    if (context == NULL) {
-        ngx_destroy_pool(pool);
-        return NULL;
-    }
-
-    context->pool = pool;
-    context->refs = 1;
-    context->ssl.log = log;
-
-    ngx_queue_init(&context->sessions);
-
-    if (ngx_ssl_create(&context->ssl, ssl->protocols, NULL) != NGX_OK) {
-        SSL_CTX_free(context->ssl.ctx);
-        ngx_destroy_pool(pool);
-        return NULL;
-    }
-
-    if (ngx_etcd_ssl_settings(ssl, context->ssl.ctx, error) != NGX_OK
-        || ngx_etcd_ssl_file_load(ssl->files, context->ssl.ctx, error) != NGX_OK
-        || ngx_etcd_ssl_commands(ssl, context->ssl.ctx, error) != NGX_OK
-        || ngx_ssl_client_session_cache(NULL, &context->ssl, 1) != NGX_OK)
-    {
-        ngx_etcd_ssl_release(context);
-        return NULL;
-    }
-
-    return context;
+    return changed;
 }
 
 
@@ -271,52 +155,189 @@ ngx_etcd_ssl_commands(ngx_etcd_ssl_t *ssl, SSL_CTX *ctx,
 }
 
 
-/*
- * Returns 1 if a file has changed.  A file that a worker may not stat() was
- * read by the master and counts as unchanged.
- */
-
-static ngx_uint_t
-ngx_etcd_ssl_look(ngx_etcd_ssl_t *ssl)
+static ngx_etcd_ssl_context_t *
+ngx_etcd_ssl_context_create(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
+    ngx_etcd_ssl_error_t *error)
 {
-    ngx_uint_t              i, changed;
-    ngx_file_info_t         info;
-    ngx_etcd_ssl_stat_t     found;
-    ngx_etcd_ssl_option_t  *file;
+    ngx_pool_t              *pool;
+    ngx_etcd_ssl_context_t  *context;
 
-    changed = 0;
+    /* a step that fails for another reason replaces the error */
 
-    for (i = 0; i < NGX_ETCD_SSL_FILES; i++) {
-        file = &ssl->files[i];
+    (void) ngx_etcd_ssl_error(error, &ssl->ciphers, "no memory");
 
-        if (file->value.len == 0) {
-            continue;
-        }
+    pool = ngx_create_pool(NGX_ETCD_SSL_POOL_SIZE, log);
+    if (pool == NULL) {
+        return NULL;
+    }
 
-        ngx_memzero(&found, sizeof(ngx_etcd_ssl_stat_t));
+    context = ngx_pcalloc(pool, sizeof(ngx_etcd_ssl_context_t));
+    if (context == NULL) {
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
 
-        if (ngx_file_info(file->value.data, &info) != NGX_FILE_ERROR) {
-            found.device = info.st_dev;
-            found.inode = info.st_ino;
-            found.size = info.st_size;
+    context->pool = pool;
+    context->refs = 1;
+    context->ssl.log = log;
 
-            /* ctime covers contents, permissions and replacement */
+    ngx_queue_init(&context->sessions);
 
-            found.changed = info.st_ctim;
+    if (ngx_ssl_create(&context->ssl, ssl->protocols, NULL) != NGX_OK) {
+        SSL_CTX_free(context->ssl.ctx);
+        ngx_destroy_pool(pool);
+        return NULL;
+    }
 
-        } else if (ngx_errno == NGX_EACCES) {
-            continue;
-        }
+    if (ngx_etcd_ssl_settings(ssl, context->ssl.ctx, error) != NGX_OK
+        || ngx_etcd_ssl_file_load(ssl->files, context->ssl.ctx, error) != NGX_OK
+        || ngx_etcd_ssl_commands(ssl, context->ssl.ctx, error) != NGX_OK
+        || ngx_ssl_client_session_cache(NULL, &context->ssl, 1) != NGX_OK)
+    {
+        ngx_etcd_ssl_release(context);
+        return NULL;
+    }
 
-        if (ngx_memcmp(&found, &ssl->stats[i], sizeof(ngx_etcd_ssl_stat_t))
-            != 0)
+    return context;
+}
+
+
+ngx_int_t
+ngx_etcd_ssl_load(ngx_etcd_ssl_t *ssl, ngx_log_t *log,
+    ngx_etcd_ssl_error_t *error)
+{
+    ngx_etcd_ssl_context_t  *context;
+
+    /*
+     * look before reading: a change during the read is seen by the next look
+     */
+
+    (void) ngx_etcd_ssl_look(ssl);
+
+    context = ngx_etcd_ssl_context_create(ssl, log, error);
+
+    ERR_clear_error();
+
+    if (context == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_ssl_cleanup(ssl);
+
+    ssl->context = context;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, char *kind, ngx_str_t *name,
+    ngx_log_t *log)
+{
+    ngx_uint_t            level;
+    ngx_etcd_ssl_error_t  error;
+
+    if (!ngx_etcd_ssl_look(ssl)) {
+        return;
+    }
+
+    if (ngx_etcd_ssl_load(ssl, log, &error) == NGX_OK) {
+        ssl->failed = 0;
+
+        ngx_log_error(NGX_LOG_NOTICE, log, 0,
+                      "etcd %s \"%V\": the certificate files changed "
+                      "and were read again", kind, name);
+        return;
+    }
+
+    level = ssl->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
+    ssl->failed = 1;
+
+    ngx_log_error(level, log, 0,
+                  "etcd %s \"%V\": \"%s\" in %s:%ui: %V, "
+                  "going on with the files as they were",
+                  kind, name, error.option->directive, error.option->file,
+                  error.option->line, &error.text);
+}
+
+
+void
+ngx_etcd_ssl_cleanup(void *data)
+{
+    ngx_etcd_ssl_t *ssl = data;
+
+    if (ssl->context != NULL) {
+        ngx_etcd_ssl_release(ssl->context);
+        ssl->context = NULL;
+    }
+}
+
+
+ngx_etcd_ssl_context_t *
+ngx_etcd_ssl_acquire(ngx_etcd_ssl_t *ssl)
+{
+    ssl->context->refs++;
+
+    return ssl->context;
+}
+
+
+static void
+ngx_etcd_ssl_session_free(ngx_etcd_ssl_session_t *session)
+{
+    ngx_ssl_free_session(session->session);
+
+    ngx_free(session);
+}
+
+
+void
+ngx_etcd_ssl_release(ngx_etcd_ssl_context_t *context)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_ssl_session_t  *session;
+
+    if (--context->refs != 0) {
+        return;
+    }
+
+    while (!ngx_queue_empty(&context->sessions)) {
+        q = ngx_queue_head(&context->sessions);
+        ngx_queue_remove(q);
+
+        session = ngx_queue_data(q, ngx_etcd_ssl_session_t, queue);
+        ngx_etcd_ssl_session_free(session);
+    }
+
+    ngx_ssl_cleanup_ctx(&context->ssl);
+
+    ngx_destroy_pool(context->pool);
+}
+
+
+static ngx_etcd_ssl_session_t *
+ngx_etcd_ssl_session_find(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
+    ngx_str_t *name)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_ssl_session_t  *session;
+
+    for (q = ngx_queue_head(&context->sessions);
+         q != ngx_queue_sentinel(&context->sessions);
+         q = ngx_queue_next(q))
+    {
+        session = ngx_queue_data(q, ngx_etcd_ssl_session_t, queue);
+
+        if (ngx_etcd_str_equal(&session->name, name)
+            && ngx_cmp_sockaddr(&session->sockaddr.sockaddr, session->socklen,
+                                addr->sockaddr, addr->socklen, 1)
+               == NGX_OK)
         {
-            ngx_memcpy(&ssl->stats[i], &found, sizeof(ngx_etcd_ssl_stat_t));
-            changed = 1;
+            return session;
         }
     }
 
-    return changed;
+    return NULL;
 }
 
 
@@ -347,58 +368,6 @@ ngx_etcd_ssl_session_get(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
     }
 
     return session->session;
-}
-
-
-void
-ngx_etcd_ssl_session_put(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
-    ngx_str_t *name, ngx_ssl_session_t *session)
-{
-    ngx_etcd_ssl_session_t  *kept;
-
-    kept = ngx_etcd_ssl_session_find(context, addr, name);
-
-    if (kept == NULL) {
-        kept = ngx_etcd_ssl_session_create(context, addr, name);
-    }
-
-    if (kept == NULL) {
-        ngx_ssl_free_session(session);
-        return;
-    }
-
-    ngx_ssl_free_session(kept->session);
-
-    kept->session = session;
-
-    ngx_queue_remove(&kept->queue);
-    ngx_queue_insert_head(&context->sessions, &kept->queue);
-}
-
-
-static ngx_etcd_ssl_session_t *
-ngx_etcd_ssl_session_find(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
-    ngx_str_t *name)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_ssl_session_t  *session;
-
-    for (q = ngx_queue_head(&context->sessions);
-         q != ngx_queue_sentinel(&context->sessions);
-         q = ngx_queue_next(q))
-    {
-        session = ngx_queue_data(q, ngx_etcd_ssl_session_t, queue);
-
-        if (ngx_etcd_str_equal(&session->name, name)
-            && ngx_cmp_sockaddr(&session->sockaddr.sockaddr, session->socklen,
-                                addr->sockaddr, addr->socklen, 1)
-               == NGX_OK)
-        {
-            return session;
-        }
-    }
-
-    return NULL;
 }
 
 
@@ -442,10 +411,27 @@ ngx_etcd_ssl_session_create(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
 }
 
 
-static void
-ngx_etcd_ssl_session_free(ngx_etcd_ssl_session_t *session)
+void
+ngx_etcd_ssl_session_put(ngx_etcd_ssl_context_t *context, ngx_addr_t *addr,
+    ngx_str_t *name, ngx_ssl_session_t *session)
 {
-    ngx_ssl_free_session(session->session);
+    ngx_etcd_ssl_session_t  *kept;
 
-    ngx_free(session);
+    kept = ngx_etcd_ssl_session_find(context, addr, name);
+
+    if (kept == NULL) {
+        kept = ngx_etcd_ssl_session_create(context, addr, name);
+    }
+
+    if (kept == NULL) {
+        ngx_ssl_free_session(session);
+        return;
+    }
+
+    ngx_ssl_free_session(kept->session);
+
+    kept->session = session;
+
+    ngx_queue_remove(&kept->queue);
+    ngx_queue_insert_head(&context->sessions, &kept->queue);
 }

@@ -20,55 +20,40 @@ typedef struct {
 } ngx_etcd_ssl_password_t;
 
 
-static ngx_int_t ngx_etcd_ssl_file_certificate(ngx_etcd_ssl_option_t *files,
-    SSL_CTX *ctx, ngx_etcd_ssl_error_t *error);
-static ngx_int_t ngx_etcd_ssl_file_key(ngx_etcd_ssl_option_t *files,
-    SSL_CTX *ctx, ngx_etcd_ssl_password_t *password,
-    ngx_etcd_ssl_error_t *error);
-static ngx_int_t ngx_etcd_ssl_file_key_passwords(ngx_etcd_ssl_option_t *files,
-    SSL_CTX *ctx, ngx_etcd_ssl_password_t *password,
-    ngx_etcd_ssl_error_t *error);
-static int ngx_etcd_ssl_file_password(char *buf, int size, int rwflag,
-    void *data);
-static ngx_int_t ngx_etcd_ssl_file_trusted(ngx_etcd_ssl_option_t *files,
-    SSL_CTX *ctx, ngx_etcd_ssl_error_t *error);
-static ngx_int_t ngx_etcd_ssl_file_fail(ngx_etcd_ssl_error_t *error,
-    ngx_etcd_ssl_option_t *file, char *what);
-
-
-ngx_int_t
-ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
-    ngx_etcd_ssl_error_t *error)
+static int
+ngx_etcd_ssl_file_password(char *buf, int size, int rwflag, void *data)
 {
-    ngx_int_t                rc;
-    ngx_etcd_ssl_password_t  password;
+    ngx_etcd_ssl_password_t *password = data;
 
-    ERR_clear_error();
-
-    ngx_memzero(&password, sizeof(ngx_etcd_ssl_password_t));
-
-    /* without a callback OpenSSL prompts on the terminal */
-
-    SSL_CTX_set_default_passwd_cb(ctx, ngx_etcd_ssl_file_password);
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, &password);
-
-    rc = ngx_etcd_ssl_file_certificate(files, ctx, error);
-
-    if (rc == NGX_OK && files[NGX_ETCD_SSL_KEY].value.len != 0) {
-        rc = ngx_etcd_ssl_file_key(files, ctx, &password, error);
+    if (password == NULL || rwflag || size < 0) {
+        return 0;
     }
 
-    SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
+    password->asked = 1;
 
-    ngx_explicit_memzero(&password, sizeof(ngx_etcd_ssl_password_t));
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_ssl_file_trusted(files, ctx, error);
+    if (password->len > (size_t) size) {
+        return 0;
     }
 
-    ERR_clear_error();
+    ngx_memcpy(buf, password->text, password->len);
 
-    return rc;
+    return (int) password->len;
+}
+
+
+static ngx_int_t
+ngx_etcd_ssl_file_fail(ngx_etcd_ssl_error_t *error, ngx_etcd_ssl_option_t *file,
+    char *what)
+{
+    u_char  *p;
+    u_char   reason[NGX_ETCD_SSL_ERROR_LEN / 4];
+
+    p = ngx_etcd_ssl_error_reason(reason, reason + sizeof(reason),
+                                  ERR_peek_error());
+
+    return ngx_etcd_ssl_error(error, file, "cannot load %s \"%V\": %*s",
+                              what, &file->value, (size_t) (p - reason),
+                              reason);
 }
 
 
@@ -88,49 +73,6 @@ ngx_etcd_ssl_file_certificate(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     }
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_ssl_file_key(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
-    ngx_etcd_ssl_password_t *password, ngx_etcd_ssl_error_t *error)
-{
-    ngx_int_t               rc;
-    ngx_etcd_ssl_option_t  *file;
-
-    if (files[NGX_ETCD_SSL_PASSWORDS].value.len != 0) {
-        rc = ngx_etcd_ssl_file_key_passwords(files, ctx, password, error);
-
-        if (rc != NGX_DECLINED) {
-            return rc;
-        }
-    }
-
-    file = &files[NGX_ETCD_SSL_KEY];
-    password->len = 0;
-
-    if (SSL_CTX_use_PrivateKey_file(ctx, (char *) file->value.data,
-                                    SSL_FILETYPE_PEM)
-        == 1)
-    {
-        return NGX_OK;
-    }
-
-    if (!password->asked) {
-        return ngx_etcd_ssl_file_fail(error, file, "certificate key");
-    }
-
-    if (files[NGX_ETCD_SSL_PASSWORDS].value.len == 0) {
-        return ngx_etcd_ssl_error(error, file,
-                                  "cannot load certificate key \"%V\": it is "
-                                  "encrypted and there is no "
-                                  "\"ssl_password_file\"", &file->value);
-    }
-
-    return ngx_etcd_ssl_error(error, file,
-                              "cannot load certificate key \"%V\": no password "
-                              "in \"%V\" decrypts it", &file->value,
-                              &files[NGX_ETCD_SSL_PASSWORDS].value);
 }
 
 
@@ -199,24 +141,46 @@ ngx_etcd_ssl_file_key_passwords(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
 }
 
 
-static int
-ngx_etcd_ssl_file_password(char *buf, int size, int rwflag, void *data)
+static ngx_int_t
+ngx_etcd_ssl_file_key(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
+    ngx_etcd_ssl_password_t *password, ngx_etcd_ssl_error_t *error)
 {
-    ngx_etcd_ssl_password_t *password = data;
+    ngx_int_t               rc;
+    ngx_etcd_ssl_option_t  *file;
 
-    if (password == NULL || rwflag || size < 0) {
-        return 0;
+    if (files[NGX_ETCD_SSL_PASSWORDS].value.len != 0) {
+        rc = ngx_etcd_ssl_file_key_passwords(files, ctx, password, error);
+
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
     }
 
-    password->asked = 1;
+    file = &files[NGX_ETCD_SSL_KEY];
+    password->len = 0;
 
-    if (password->len > (size_t) size) {
-        return 0;
+    if (SSL_CTX_use_PrivateKey_file(ctx, (char *) file->value.data,
+                                    SSL_FILETYPE_PEM)
+        == 1)
+    {
+        return NGX_OK;
     }
 
-    ngx_memcpy(buf, password->text, password->len);
+    if (!password->asked) {
+        return ngx_etcd_ssl_file_fail(error, file, "certificate key");
+    }
 
-    return (int) password->len;
+    if (files[NGX_ETCD_SSL_PASSWORDS].value.len == 0) {
+        return ngx_etcd_ssl_error(error, file,
+                                  "cannot load certificate key \"%V\": it is "
+                                  "encrypted and there is no "
+                                  "\"ssl_password_file\"", &file->value);
+    }
+
+    return ngx_etcd_ssl_error(error, file,
+                              "cannot load certificate key \"%V\": no password "
+                              "in \"%V\" decrypts it", &file->value,
+                              &files[NGX_ETCD_SSL_PASSWORDS].value);
 }
 
 
@@ -263,17 +227,37 @@ ngx_etcd_ssl_file_trusted(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
 }
 
 
-static ngx_int_t
-ngx_etcd_ssl_file_fail(ngx_etcd_ssl_error_t *error, ngx_etcd_ssl_option_t *file,
-    char *what)
+ngx_int_t
+ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
+    ngx_etcd_ssl_error_t *error)
 {
-    u_char  *p;
-    u_char   reason[NGX_ETCD_SSL_ERROR_LEN / 4];
+    ngx_int_t                rc;
+    ngx_etcd_ssl_password_t  password;
 
-    p = ngx_etcd_ssl_error_reason(reason, reason + sizeof(reason),
-                                  ERR_peek_error());
+    ERR_clear_error();
 
-    return ngx_etcd_ssl_error(error, file, "cannot load %s \"%V\": %*s",
-                              what, &file->value, (size_t) (p - reason),
-                              reason);
+    ngx_memzero(&password, sizeof(ngx_etcd_ssl_password_t));
+
+    /* without a callback OpenSSL prompts on the terminal */
+
+    SSL_CTX_set_default_passwd_cb(ctx, ngx_etcd_ssl_file_password);
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, &password);
+
+    rc = ngx_etcd_ssl_file_certificate(files, ctx, error);
+
+    if (rc == NGX_OK && files[NGX_ETCD_SSL_KEY].value.len != 0) {
+        rc = ngx_etcd_ssl_file_key(files, ctx, &password, error);
+    }
+
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
+
+    ngx_explicit_memzero(&password, sizeof(ngx_etcd_ssl_password_t));
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_ssl_file_trusted(files, ctx, error);
+    }
+
+    ERR_clear_error();
+
+    return rc;
 }

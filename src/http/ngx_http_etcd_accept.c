@@ -28,74 +28,6 @@ typedef struct {
 } ngx_http_etcd_match_t;
 
 
-static void ngx_http_etcd_accept_header(ngx_str_t *header,
-    const ngx_str_t *type, const ngx_str_t *version,
-    ngx_http_etcd_match_t *match);
-static ngx_str_t ngx_http_etcd_accept_word(ngx_str_t *text, u_char end);
-static void ngx_http_etcd_accept_range(ngx_str_t text,
-    ngx_http_etcd_range_t *range);
-static ngx_uint_t ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range,
-    const ngx_str_t *type, const ngx_str_t *version);
-
-
-ngx_uint_t
-ngx_http_etcd_accept(ngx_http_request_t *r, const ngx_str_t *type,
-    const ngx_str_t *version)
-{
-    ngx_uint_t              i, found;
-    ngx_list_part_t        *part;
-    ngx_table_elt_t        *h;
-    ngx_http_etcd_match_t   match;
-
-    ngx_memzero(&match, sizeof(ngx_http_etcd_match_t));
-    found = 0;
-
-    for (part = &r->headers_in.headers.part; part != NULL; part = part->next) {
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.len == sizeof("Accept") - 1
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "Accept",
-                                   sizeof("Accept") - 1)
-                   == 0)
-            {
-                found = 1;
-                ngx_http_etcd_accept_header(&h[i].value, type, version,
-                                            &match);
-            }
-        }
-    }
-
-    return found ? match.quality : 1000;
-}
-
-
-/* Of all ranges that match a type, the most specific one counts. */
-
-static void
-ngx_http_etcd_accept_header(ngx_str_t *header, const ngx_str_t *type,
-    const ngx_str_t *version, ngx_http_etcd_match_t *match)
-{
-    ngx_str_t               text;
-    ngx_uint_t              exact;
-    ngx_http_etcd_range_t   range;
-
-    text = *header;
-
-    while (text.len != 0) {
-        ngx_http_etcd_accept_range(ngx_http_etcd_accept_word(&text, ','),
-                                   &range);
-
-        exact = ngx_http_etcd_accept_exact(&range, type, version);
-
-        if (exact > match->exact) {
-            match->exact = exact;
-            match->quality = range.quality;
-        }
-    }
-}
-
-
 /* Splits off the text before "end" and trims spaces. */
 
 static ngx_str_t
@@ -190,4 +122,62 @@ ngx_http_etcd_accept_exact(ngx_http_etcd_range_t *range, const ngx_str_t *type,
     }
 
     return ngx_etcd_str_equal(&range->version, version) ? 4 : 0;
+}
+
+
+/* Of all ranges that match a type, the most specific one counts. */
+
+static void
+ngx_http_etcd_accept_header(ngx_str_t *header, const ngx_str_t *type,
+    const ngx_str_t *version, ngx_http_etcd_match_t *match)
+{
+    ngx_str_t               text;
+    ngx_uint_t              exact;
+    ngx_http_etcd_range_t   range;
+
+    text = *header;
+
+    while (text.len != 0) {
+        ngx_http_etcd_accept_range(ngx_http_etcd_accept_word(&text, ','),
+                                   &range);
+
+        exact = ngx_http_etcd_accept_exact(&range, type, version);
+
+        if (exact > match->exact) {
+            match->exact = exact;
+            match->quality = range.quality;
+        }
+    }
+}
+
+
+ngx_uint_t
+ngx_http_etcd_accept(ngx_http_request_t *r, const ngx_str_t *type,
+    const ngx_str_t *version)
+{
+    ngx_uint_t              i, found;
+    ngx_list_part_t        *part;
+    ngx_table_elt_t        *h;
+    ngx_http_etcd_match_t   match;
+
+    ngx_memzero(&match, sizeof(ngx_http_etcd_match_t));
+    found = 0;
+
+    for (part = &r->headers_in.headers.part; part != NULL; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (h[i].key.len == sizeof("Accept") - 1
+                && ngx_strncasecmp(h[i].key.data, (u_char *) "Accept",
+                                   sizeof("Accept") - 1)
+                   == 0)
+            {
+                found = 1;
+                ngx_http_etcd_accept_header(&h[i].value, type, version,
+                                            &match);
+            }
+        }
+    }
+
+    return found ? match.quality : 1000;
 }

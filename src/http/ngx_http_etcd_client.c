@@ -11,10 +11,6 @@
 #include <ngx_http_etcd_client.h>
 
 
-static void ngx_http_etcd_client_empty_body(ngx_http_request_t *r);
-static void ngx_http_etcd_client_forget_length(ngx_http_request_t *r);
-
-
 ngx_int_t
 ngx_http_etcd_client_watch(ngx_http_request_t *r)
 {
@@ -31,41 +27,25 @@ ngx_http_etcd_client_watch(ngx_http_request_t *r)
 }
 
 
-/*
- * nginx discards a body only if nothing has begun to read the body.  If
- * something has, the rest must not be taken for another request, so a
- * connection of HTTP/1 is closed after the answer.  The end of the body must
- * not continue the request that was refused, while an error page is awaited.
- * An unbuffered body is gone even if nginx has read all of the body.
- */
+/* nginx caches $content_length, which FastCGI and gRPC are told. */
 
-void
-ngx_http_etcd_client_skip_body(ngx_http_request_t *r)
+static void
+ngx_http_etcd_client_forget_length(ngx_http_request_t *r)
 {
-    ngx_http_request_body_t  *rb;
+    ngx_uint_t                  i;
+    ngx_http_variable_t        *var;
+    ngx_http_core_main_conf_t  *cmcf;
 
-    rb = r->request_body;
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    var = cmcf->variables.elts;
 
-    if (r != r->main
-        || rb == NULL
-        || (rb->last_saved && !r->request_body_no_buffering)
-        || (r->headers_in.content_length_n <= 0 && !r->headers_in.chunked))
-    {
-        return;
+    for (i = 0; i < cmcf->variables.nelts; i++) {
+
+        if (ngx_etcd_str_is(&var[i].name, "content_length")) {
+            r->variables[i].valid = 0;
+            r->variables[i].not_found = 0;
+        }
     }
-
-    r->keepalive = 0;
-    r->read_event_handler = ngx_http_block_reading;
-
-#if (NGX_HTTP_V2)
-
-    if (r->stream) {
-        r->stream->skip_data = 1;
-    }
-
-#endif
-
-    ngx_http_etcd_client_empty_body(r);
 }
 
 
@@ -108,23 +88,39 @@ ngx_http_etcd_client_empty_body(ngx_http_request_t *r)
 }
 
 
-/* nginx caches $content_length, which FastCGI and gRPC are told. */
+/*
+ * nginx discards a body only if nothing has begun to read the body.  If
+ * something has, the rest must not be taken for another request, so a
+ * connection of HTTP/1 is closed after the answer.  The end of the body must
+ * not continue the request that was refused, while an error page is awaited.
+ * An unbuffered body is gone even if nginx has read all of the body.
+ */
 
-static void
-ngx_http_etcd_client_forget_length(ngx_http_request_t *r)
+void
+ngx_http_etcd_client_skip_body(ngx_http_request_t *r)
 {
-    ngx_uint_t                  i;
-    ngx_http_variable_t        *var;
-    ngx_http_core_main_conf_t  *cmcf;
+    ngx_http_request_body_t  *rb;
 
-    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
-    var = cmcf->variables.elts;
+    rb = r->request_body;
 
-    for (i = 0; i < cmcf->variables.nelts; i++) {
-
-        if (ngx_etcd_str_is(&var[i].name, "content_length")) {
-            r->variables[i].valid = 0;
-            r->variables[i].not_found = 0;
-        }
+    if (r != r->main
+        || rb == NULL
+        || (rb->last_saved && !r->request_body_no_buffering)
+        || (r->headers_in.content_length_n <= 0 && !r->headers_in.chunked))
+    {
+        return;
     }
+
+    r->keepalive = 0;
+    r->read_event_handler = ngx_http_block_reading;
+
+#if (NGX_HTTP_V2)
+
+    if (r->stream) {
+        r->stream->skip_data = 1;
+    }
+
+#endif
+
+    ngx_http_etcd_client_empty_body(r);
 }

@@ -31,34 +31,6 @@ typedef struct {
 } ngx_http_etcd_lock_protocol_t;
 
 
-static void ngx_http_etcd_lock_response_protocol(
-    ngx_http_etcd_lock_response_t *response, ngx_http_request_t *r);
-static ngx_uint_t ngx_http_etcd_lock_response_sent(ngx_http_upstream_t *u,
-    char *text);
-static void ngx_http_etcd_lock_response_header(
-    ngx_http_etcd_lock_response_t *response, ngx_http_request_t *r);
-static void ngx_http_etcd_lock_response_body(
-    ngx_http_etcd_lock_response_t *response, ngx_http_request_t *r);
-static u_char *ngx_http_etcd_lock_response_unit(
-    ngx_http_etcd_lock_response_t *response, u_char *p, u_char *last);
-static void ngx_http_etcd_lock_response_tail(
-    ngx_http_etcd_lock_response_t *response, u_char *p, u_char *last);
-static void ngx_http_etcd_lock_response_line(
-    ngx_http_etcd_lock_response_t *response);
-static void ngx_http_etcd_lock_response_status(
-    ngx_http_etcd_lock_response_t *response);
-static void ngx_http_etcd_lock_response_field(
-    ngx_http_etcd_lock_response_t *response);
-static void ngx_http_etcd_lock_response_header_done(
-    ngx_http_etcd_lock_response_t *response);
-static void ngx_http_etcd_lock_response_chunk(
-    ngx_http_etcd_lock_response_t *response);
-static void ngx_http_etcd_lock_response_frame(
-    ngx_http_etcd_lock_response_t *response);
-static void ngx_http_etcd_lock_response_record(
-    ngx_http_etcd_lock_response_t *response);
-
-
 static ngx_http_etcd_lock_protocol_t  ngx_http_etcd_lock_protocols[] = {
 
     { ngx_string("http://"), NGX_HTTP_ETCD_LOCK_RESPONSE_STATUS },
@@ -72,30 +44,24 @@ static ngx_http_etcd_lock_protocol_t  ngx_http_etcd_lock_protocols[] = {
 };
 
 
-void
-ngx_http_etcd_lock_response_init(ngx_http_etcd_lock_response_t *response,
-    ngx_http_request_t *r)
+/* Does the request, as nginx has sent it, begin with the text? */
+
+static ngx_uint_t
+ngx_http_etcd_lock_response_sent(ngx_http_upstream_t *u, char *text)
 {
-    ngx_http_upstream_t  *u;
+    size_t      len;
+    ngx_buf_t  *b;
 
-    u = r->upstream;
-
-    ngx_memzero(response, sizeof(ngx_http_etcd_lock_response_t));
-
-    if (u->upgrade) {
-        return;
+    if (u->request_bufs == NULL) {
+        return 0;
     }
 
-    ngx_http_etcd_lock_response_protocol(response, r);
+    b = u->request_bufs->buf;
+    len = ngx_strlen(text);
 
-    if (u->header_sent
-        || (r->subrequest_in_memory && u->headers_in.status_n != 0))
-    {
-        ngx_http_etcd_lock_response_body(response, r);
-        return;
-    }
-
-    ngx_http_etcd_lock_response_header(response, r);
+    return ngx_buf_in_memory(b)
+           && (size_t) (b->last - b->start) >= len
+           && ngx_strncmp(b->start, text, len) == 0;
 }
 
 
@@ -126,57 +92,6 @@ ngx_http_etcd_lock_response_protocol(ngx_http_etcd_lock_response_t *response,
             response->state = ngx_http_etcd_lock_protocols[i].state;
             return;
         }
-    }
-}
-
-
-/* Does the request, as nginx has sent it, begin with the text? */
-
-static ngx_uint_t
-ngx_http_etcd_lock_response_sent(ngx_http_upstream_t *u, char *text)
-{
-    size_t      len;
-    ngx_buf_t  *b;
-
-    if (u->request_bufs == NULL) {
-        return 0;
-    }
-
-    b = u->request_bufs->buf;
-    len = ngx_strlen(text);
-
-    return ngx_buf_in_memory(b)
-           && (size_t) (b->last - b->start) >= len
-           && ngx_strncmp(b->start, text, len) == 0;
-}
-
-
-/* All that was received of the response is still in the buffer. */
-
-static void
-ngx_http_etcd_lock_response_header(ngx_http_etcd_lock_response_t *response,
-    ngx_http_request_t *r)
-{
-    u_char     *start;
-    ngx_buf_t  *b;
-
-    b = &r->upstream->buffer;
-    start = b->start;
-
-    if (start == NULL) {
-        return;
-    }
-
-#if (NGX_HTTP_CACHE)
-
-    if (r->cache != NULL) {
-        start += r->cache->header_start;
-    }
-
-#endif
-
-    if (start < b->last) {
-        ngx_http_etcd_lock_response_read(response, start, b->last - start);
     }
 }
 
@@ -236,97 +151,78 @@ ngx_http_etcd_lock_response_body(ngx_http_etcd_lock_response_t *response,
 }
 
 
-void
-ngx_http_etcd_lock_response_read(ngx_http_etcd_lock_response_t *response,
-    u_char *p, size_t size)
+/* All that was received of the response is still in the buffer. */
+
+static void
+ngx_http_etcd_lock_response_header(ngx_http_etcd_lock_response_t *response,
+    ngx_http_request_t *r)
 {
-    off_t    n;
-    u_char  *last;
+    u_char     *start;
+    ngx_buf_t  *b;
 
-    last = p + size;
+    b = &r->upstream->buffer;
+    start = b->start;
 
-    while (p < last) {
+    if (start == NULL) {
+        return;
+    }
 
-        if (response->skip != 0) {
-            n = ngx_min(response->skip, last - p);
+#if (NGX_HTTP_CACHE)
 
-            response->skip -= n;
-            p += n;
+    if (r->cache != NULL) {
+        start += r->cache->header_start;
+    }
 
-            if (response->skip == 0
-                && response->state == NGX_HTTP_ETCD_LOCK_RESPONSE_LENGTH)
-            {
-                response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED;
-            }
+#endif
 
-            continue;
-        }
-
-        switch (response->state) {
-
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_LAST_CHUNK:
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_LAST_RECORD:
-            ngx_http_etcd_lock_response_tail(response, p, last);
-            return;
-
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_ANY:
-            response->len = 1;
-            return;
-
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_CLOSE:
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_LENGTH:
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED:
-            return;
-
-        default:
-            p = ngx_http_etcd_lock_response_unit(response, p, last);
-        }
+    if (start < b->last) {
+        ngx_http_etcd_lock_response_read(response, start, b->last - start);
     }
 }
 
 
-/* Adds to the unit: a line, or the head of a frame or record. */
-
-static u_char *
-ngx_http_etcd_lock_response_unit(ngx_http_etcd_lock_response_t *response,
-    u_char *p, u_char *last)
+void
+ngx_http_etcd_lock_response_init(ngx_http_etcd_lock_response_t *response,
+    ngx_http_request_t *r)
 {
-    u_char  c;
+    ngx_http_upstream_t  *u;
 
-    while (p < last) {
-        c = *p++;
+    u = r->upstream;
 
-        if (response->len < NGX_HTTP_ETCD_LOCK_RESPONSE_UNIT) {
-            response->unit[response->len++] = c;
-        }
+    ngx_memzero(response, sizeof(ngx_http_etcd_lock_response_t));
 
-        switch (response->state) {
-
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_FRAME:
-            if (response->len == NGX_HTTP_ETCD_LOCK_FRAME) {
-                ngx_http_etcd_lock_response_frame(response);
-                return p;
-            }
-
-            break;
-
-        case NGX_HTTP_ETCD_LOCK_RESPONSE_RECORD:
-            if (response->len == NGX_HTTP_ETCD_LOCK_RECORD) {
-                ngx_http_etcd_lock_response_record(response);
-                return p;
-            }
-
-            break;
-
-        default:
-            if (c == LF) {
-                ngx_http_etcd_lock_response_line(response);
-                return p;
-            }
-        }
+    if (u->upgrade) {
+        return;
     }
 
-    return p;
+    ngx_http_etcd_lock_response_protocol(response, r);
+
+    if (u->header_sent
+        || (r->subrequest_in_memory && u->headers_in.status_n != 0))
+    {
+        ngx_http_etcd_lock_response_body(response, r);
+        return;
+    }
+
+    ngx_http_etcd_lock_response_header(response, r);
+}
+
+
+/* Keeps the last bytes. */
+
+static void
+ngx_http_etcd_lock_response_tail(ngx_http_etcd_lock_response_t *response,
+    u_char *p, u_char *last)
+{
+    size_t  n, keep;
+
+    n = ngx_min(last - p, NGX_HTTP_ETCD_LOCK_RESPONSE_UNIT);
+    keep = ngx_min(response->len, NGX_HTTP_ETCD_LOCK_RESPONSE_UNIT - n);
+
+    ngx_memmove(response->unit, response->unit + response->len - keep, keep);
+    ngx_memcpy(response->unit + keep, last - n, n);
+
+    response->len = keep + n;
 }
 
 
@@ -375,44 +271,6 @@ ngx_http_etcd_lock_response_record(ngx_http_etcd_lock_response_t *response)
 
 
 static void
-ngx_http_etcd_lock_response_line(ngx_http_etcd_lock_response_t *response)
-{
-    u_char      *p;
-    ngx_uint_t   empty;
-
-    p = response->unit;
-    empty = (p[0] == LF || (p[0] == CR && response->len == 2));
-
-    switch (response->state) {
-
-    case NGX_HTTP_ETCD_LOCK_RESPONSE_STATUS:
-        ngx_http_etcd_lock_response_status(response);
-        break;
-
-    case NGX_HTTP_ETCD_LOCK_RESPONSE_HEADER:
-        if (empty) {
-            ngx_http_etcd_lock_response_header_done(response);
-        } else {
-            ngx_http_etcd_lock_response_field(response);
-        }
-
-        break;
-
-    case NGX_HTTP_ETCD_LOCK_RESPONSE_CHUNK:
-        ngx_http_etcd_lock_response_chunk(response);
-        break;
-
-    default: /* NGX_HTTP_ETCD_LOCK_RESPONSE_TRAILER */
-        if (empty) {
-            response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED;
-        }
-    }
-
-    response->len = 0;
-}
-
-
-static void
 ngx_http_etcd_lock_response_status(ngx_http_etcd_lock_response_t *response)
 {
     u_char     *p;
@@ -433,6 +291,38 @@ ngx_http_etcd_lock_response_status(ngx_http_etcd_lock_response_t *response)
     response->status = status;
     response->chunked = 0;
     response->length = -1;
+}
+
+
+/* RFC 9112, 6.3 */
+
+static void
+ngx_http_etcd_lock_response_header_done(
+    ngx_http_etcd_lock_response_t *response)
+{
+    if (response->status == NGX_HTTP_SWITCHING_PROTOCOLS) {
+        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ANY;
+
+    } else if (response->status < 200) {
+        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_STATUS;
+
+    } else if (response->head
+               || response->status == NGX_HTTP_NO_CONTENT
+               || response->status == NGX_HTTP_NOT_MODIFIED
+               || (response->length == 0 && !response->chunked))
+    {
+        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED;
+
+    } else if (response->chunked) {
+        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_CHUNK;
+
+    } else if (response->length > 0) {
+        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_LENGTH;
+        response->skip = response->length;
+
+    } else {
+        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_CLOSE;
+    }
 }
 
 
@@ -475,38 +365,6 @@ ngx_http_etcd_lock_response_field(ngx_http_etcd_lock_response_t *response)
 }
 
 
-/* RFC 9112, 6.3 */
-
-static void
-ngx_http_etcd_lock_response_header_done(
-    ngx_http_etcd_lock_response_t *response)
-{
-    if (response->status == NGX_HTTP_SWITCHING_PROTOCOLS) {
-        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ANY;
-
-    } else if (response->status < 200) {
-        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_STATUS;
-
-    } else if (response->head
-               || response->status == NGX_HTTP_NO_CONTENT
-               || response->status == NGX_HTTP_NOT_MODIFIED
-               || (response->length == 0 && !response->chunked))
-    {
-        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED;
-
-    } else if (response->chunked) {
-        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_CHUNK;
-
-    } else if (response->length > 0) {
-        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_LENGTH;
-        response->skip = response->length;
-
-    } else {
-        response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_CLOSE;
-    }
-}
-
-
 /* The skipped bytes are the chunk with its CRLF. */
 
 static void
@@ -538,21 +396,135 @@ ngx_http_etcd_lock_response_chunk(ngx_http_etcd_lock_response_t *response)
 }
 
 
-/* Keeps the last bytes. */
-
 static void
-ngx_http_etcd_lock_response_tail(ngx_http_etcd_lock_response_t *response,
+ngx_http_etcd_lock_response_line(ngx_http_etcd_lock_response_t *response)
+{
+    u_char      *p;
+    ngx_uint_t   empty;
+
+    p = response->unit;
+    empty = (p[0] == LF || (p[0] == CR && response->len == 2));
+
+    switch (response->state) {
+
+    case NGX_HTTP_ETCD_LOCK_RESPONSE_STATUS:
+        ngx_http_etcd_lock_response_status(response);
+        break;
+
+    case NGX_HTTP_ETCD_LOCK_RESPONSE_HEADER:
+        if (empty) {
+            ngx_http_etcd_lock_response_header_done(response);
+        } else {
+            ngx_http_etcd_lock_response_field(response);
+        }
+
+        break;
+
+    case NGX_HTTP_ETCD_LOCK_RESPONSE_CHUNK:
+        ngx_http_etcd_lock_response_chunk(response);
+        break;
+
+    default: /* NGX_HTTP_ETCD_LOCK_RESPONSE_TRAILER */
+        if (empty) {
+            response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED;
+        }
+    }
+
+    response->len = 0;
+}
+
+
+/* Adds to the unit: a line, or the head of a frame or record. */
+
+static u_char *
+ngx_http_etcd_lock_response_unit(ngx_http_etcd_lock_response_t *response,
     u_char *p, u_char *last)
 {
-    size_t  n, keep;
+    u_char  c;
 
-    n = ngx_min(last - p, NGX_HTTP_ETCD_LOCK_RESPONSE_UNIT);
-    keep = ngx_min(response->len, NGX_HTTP_ETCD_LOCK_RESPONSE_UNIT - n);
+    while (p < last) {
+        c = *p++;
 
-    ngx_memmove(response->unit, response->unit + response->len - keep, keep);
-    ngx_memcpy(response->unit + keep, last - n, n);
+        if (response->len < NGX_HTTP_ETCD_LOCK_RESPONSE_UNIT) {
+            response->unit[response->len++] = c;
+        }
 
-    response->len = keep + n;
+        switch (response->state) {
+
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_FRAME:
+            if (response->len == NGX_HTTP_ETCD_LOCK_FRAME) {
+                ngx_http_etcd_lock_response_frame(response);
+                return p;
+            }
+
+            break;
+
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_RECORD:
+            if (response->len == NGX_HTTP_ETCD_LOCK_RECORD) {
+                ngx_http_etcd_lock_response_record(response);
+                return p;
+            }
+
+            break;
+
+        default:
+            if (c == LF) {
+                ngx_http_etcd_lock_response_line(response);
+                return p;
+            }
+        }
+    }
+
+    return p;
+}
+
+
+void
+ngx_http_etcd_lock_response_read(ngx_http_etcd_lock_response_t *response,
+    u_char *p, size_t size)
+{
+    off_t    n;
+    u_char  *last;
+
+    last = p + size;
+
+    while (p < last) {
+
+        if (response->skip != 0) {
+            n = ngx_min(response->skip, last - p);
+
+            response->skip -= n;
+            p += n;
+
+            if (response->skip == 0
+                && response->state == NGX_HTTP_ETCD_LOCK_RESPONSE_LENGTH)
+            {
+                response->state = NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED;
+            }
+
+            continue;
+        }
+
+        switch (response->state) {
+
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_LAST_CHUNK:
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_LAST_RECORD:
+            ngx_http_etcd_lock_response_tail(response, p, last);
+            return;
+
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_ANY:
+            response->len = 1;
+            return;
+
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_CLOSE:
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_LENGTH:
+        case NGX_HTTP_ETCD_LOCK_RESPONSE_ENDED:
+            return;
+
+        default:
+            p = ngx_http_etcd_lock_response_unit(response, p, last);
+        }
+    }
 }
 
 

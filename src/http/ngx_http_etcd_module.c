@@ -28,10 +28,6 @@ static void *ngx_http_etcd_create_srv_conf(ngx_conf_t *cf);
 static void *ngx_http_etcd_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
-static void ngx_http_etcd_note(ngx_conf_t *cf,
-    ngx_http_etcd_loc_conf_t *conf);
-static ngx_int_t ngx_http_etcd_add_check(ngx_conf_t *cf);
-static ngx_int_t ngx_http_etcd_precontent(ngx_http_request_t *r);
 
 
 /* not used, but needed: see ngx_etcd_version.h */
@@ -276,34 +272,6 @@ ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
 }
 
 
-static char *
-ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
-{
-    ngx_http_etcd_loc_conf_t *prev = parent;
-    ngx_http_etcd_loc_conf_t *conf = child;
-
-    ngx_conf_merge_ptr_value(conf->wait, prev->wait, NULL);
-    ngx_conf_merge_uint_value(conf->unknown_status, prev->unknown_status, 404);
-    ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
-    ngx_conf_merge_uint_value(conf->lock_status, prev->lock_status,
-                              NGX_ETCD_LOCK_STATUS);
-    ngx_conf_merge_uint_value(conf->lock_unavailable, prev->lock_unavailable,
-                              NGX_ETCD_LOCK_UNAVAILABLE);
-    ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
-                              NGX_ETCD_LOCK_CLOSE);
-    ngx_conf_merge_uint_value(conf->lock_hold, prev->lock_hold,
-                              NGX_ETCD_LOCK_HOLD_UPSTREAM);
-    ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
-                              NGX_CONF_UNSET_MSEC);
-    ngx_etcd_require_leader_merge(&conf->require_leader, &prev->require_leader);
-    ngx_http_etcd_status_merge(&conf->status, &prev->status);
-    ngx_http_etcd_note(cf, conf);
-
-    return (ngx_etcd_set_variable_inherit(&conf->sets, prev->sets) == NGX_OK)
-           ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-
 /* Requests do not pay for features that no location uses. */
 
 static void
@@ -329,65 +297,31 @@ ngx_http_etcd_note(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *conf)
 }
 
 
-static ngx_int_t
-ngx_http_etcd_init(ngx_conf_t *cf)
+static char *
+ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
-    ngx_http_etcd_main_conf_t  *emcf;
-    ngx_http_core_main_conf_t  *cmcf;
+    ngx_http_etcd_loc_conf_t *prev = parent;
+    ngx_http_etcd_loc_conf_t *conf = child;
 
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
+    ngx_conf_merge_ptr_value(conf->wait, prev->wait, NULL);
+    ngx_conf_merge_uint_value(conf->unknown_status, prev->unknown_status, 404);
+    ngx_conf_merge_ptr_value(conf->locks, prev->locks, NULL);
+    ngx_conf_merge_uint_value(conf->lock_status, prev->lock_status,
+                              NGX_ETCD_LOCK_STATUS);
+    ngx_conf_merge_uint_value(conf->lock_unavailable, prev->lock_unavailable,
+                              NGX_ETCD_LOCK_UNAVAILABLE);
+    ngx_conf_merge_uint_value(conf->lock_lost, prev->lock_lost,
+                              NGX_ETCD_LOCK_CLOSE);
+    ngx_conf_merge_uint_value(conf->lock_hold, prev->lock_hold,
+                              NGX_ETCD_LOCK_HOLD_UPSTREAM);
+    ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
+                              NGX_CONF_UNSET_MSEC);
+    ngx_etcd_require_leader_merge(&conf->require_leader, &prev->require_leader);
+    ngx_http_etcd_status_merge(&conf->status, &prev->status);
+    ngx_http_etcd_note(cf, conf);
 
-    if (emcf->checks && ngx_http_etcd_add_check(cf) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (emcf->locks) {
-        ngx_http_etcd_lock_add_filters();
-    }
-
-    if (emcf->require_leader
-        && ngx_http_etcd_require_leader_init(cf) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_variable_prefixes(cf, 0, &cmcf->variables_keys->keys,
-                                   &cmcf->prefix_variables)
-        != NGX_OK
-        || ngx_http_etcd_set_check(cf) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ngx_http_etcd_session_init(cf);
-
-    return ngx_etcd_election_variable_used(cf, &cmcf->variables);
-}
-
-
-/*
- * The check runs after access control: a refused client neither learns about
- * the leader nor takes a place in a queue.  The PRECONTENT phase also runs
- * for subrequests.
- */
-
-static ngx_int_t
-ngx_http_etcd_add_check(ngx_conf_t *cf)
-{
-    ngx_http_handler_pt        *handler;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    handler = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
-    if (handler == NULL) {
-        return NGX_ERROR;
-    }
-
-    *handler = ngx_http_etcd_precontent;
-
-    return NGX_OK;
+    return (ngx_etcd_set_variable_inherit(&conf->sets, prev->sets) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
@@ -428,4 +362,66 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
 
     return (ngx_http_etcd_lock_hold_guard(r) == NGX_OK) ? NGX_DECLINED
                                                         : NGX_ERROR;
+}
+
+
+/*
+ * The check runs after access control: a refused client neither learns about
+ * the leader nor takes a place in a queue.  The PRECONTENT phase also runs
+ * for subrequests.
+ */
+
+static ngx_int_t
+ngx_http_etcd_add_check(ngx_conf_t *cf)
+{
+    ngx_http_handler_pt        *handler;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    handler = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+    if (handler == NULL) {
+        return NGX_ERROR;
+    }
+
+    *handler = ngx_http_etcd_precontent;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_init(ngx_conf_t *cf)
+{
+    ngx_http_etcd_main_conf_t  *emcf;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
+
+    if (emcf->checks && ngx_http_etcd_add_check(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (emcf->locks) {
+        ngx_http_etcd_lock_add_filters();
+    }
+
+    if (emcf->require_leader
+        && ngx_http_etcd_require_leader_init(cf) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_variable_prefixes(cf, 0, &cmcf->variables_keys->keys,
+                                   &cmcf->prefix_variables)
+        != NGX_OK
+        || ngx_http_etcd_set_check(cf) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_http_etcd_session_init(cf);
+
+    return ngx_etcd_election_variable_used(cf, &cmcf->variables);
 }

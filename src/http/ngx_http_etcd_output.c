@@ -65,92 +65,26 @@ typedef struct {
 } ngx_http_etcd_output_t;
 
 
-static void ngx_http_etcd_output_cleanup(void *data);
-static void ngx_http_etcd_output_enqueue(ngx_http_etcd_output_t *output);
-static void ngx_http_etcd_output_post(ngx_http_etcd_pace_t *pace);
-static void ngx_http_etcd_output_event(ngx_event_t *ev);
-static void ngx_http_etcd_output_write(ngx_http_request_t *r);
-static ngx_http_etcd_output_t *ngx_http_etcd_output_of(ngx_http_request_t *r);
-static void ngx_http_etcd_output_run(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_render(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_send(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_header(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output);
-static void ngx_http_etcd_output_timer(ngx_http_etcd_output_t *output);
-static ngx_int_t ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output);
-
-
-void
-ngx_http_etcd_output_init(ngx_http_etcd_pace_t *pace)
-{
-    ngx_queue_init(&pace->queue);
-
-    pace->event.handler = ngx_http_etcd_output_event;
-    pace->event.data = pace;
-}
-
-
-ngx_int_t
-ngx_http_etcd_output(ngx_http_request_t *r, ngx_etcd_status_t *status)
-{
-    ngx_http_cleanup_t      *cln;
-    ngx_http_etcd_output_t  *output;
-
-    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_output_t));
-    if (cln == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    output = cln->data;
-    ngx_memzero(output, sizeof(ngx_http_etcd_output_t));
-
-    cln->handler = ngx_http_etcd_output_cleanup;
-
-    output->request = r;
-    output->status = status;
-
-    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_etcd_output_write;
-
-    r->main->count++;
-
-    ngx_http_etcd_output_enqueue(output);
-
-    return NGX_DONE;
-}
-
+/*
+ * A worker that shuts down exits when there are no timers, even if events are
+ * posted: keep a timer.  The timer of the connection belongs to the request
+ * that may send now.
+ */
 
 static void
-ngx_http_etcd_output_cleanup(void *data)
+ngx_http_etcd_output_timer(ngx_http_etcd_output_t *output)
 {
-    ngx_http_etcd_output_t *output = data;
+    ngx_event_t               *wev;
+    ngx_http_request_t        *r;
+    ngx_http_core_loc_conf_t  *clcf;
 
-    if (output->queued) {
-        ngx_queue_remove(&output->queue);
+    r = output->request;
+    wev = r->connection->write;
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (r->connection->data == r && !wev->delayed) {
+        ngx_add_timer(wev, clcf->send_timeout);
     }
-
-    ngx_etcd_status_destroy(output->status);
-}
-
-
-static void
-ngx_http_etcd_output_enqueue(ngx_http_etcd_output_t *output)
-{
-    ngx_http_etcd_main_conf_t  *emcf;
-
-    emcf = ngx_http_get_module_main_conf(output->request,
-                                         ngx_http_etcd_module);
-
-    ngx_queue_insert_tail(&emcf->pace.queue, &output->queue);
-    output->queued = 1;
-
-    ngx_http_etcd_output_timer(output);
-    ngx_http_etcd_output_post(&emcf->pace);
 }
 
 
@@ -168,191 +102,19 @@ ngx_http_etcd_output_post(ngx_http_etcd_pace_t *pace)
 }
 
 
-/* Runs one step of the output that has waited longest. */
-
 static void
-ngx_http_etcd_output_event(ngx_event_t *ev)
+ngx_http_etcd_output_enqueue(ngx_http_etcd_output_t *output)
 {
-    ngx_uint_t               paused;
-    ngx_queue_t             *q;
-    ngx_connection_t        *c;
-    ngx_http_etcd_pace_t    *pace;
-    ngx_http_etcd_output_t  *output;
+    ngx_http_etcd_main_conf_t  *emcf;
 
-    pace = ev->data;
-    paused = ev->timedout;
+    emcf = ngx_http_get_module_main_conf(output->request,
+                                         ngx_http_etcd_module);
 
-    ev->timedout = 0;
+    ngx_queue_insert_tail(&emcf->pace.queue, &output->queue);
+    output->queued = 1;
 
-    if (ngx_queue_empty(&pace->queue)) {
-        return;
-    }
-
-    if (!paused
-        && ngx_etcd_time_budget_now() - pace->posted > NGX_HTTP_ETCD_OUTPUT_GAP)
-    {
-        ngx_add_timer(ev, NGX_HTTP_ETCD_OUTPUT_PAUSE);
-        return;
-    }
-
-    q = ngx_queue_head(&pace->queue);
-    ngx_queue_remove(q);
-
-    output = ngx_queue_data(q, ngx_http_etcd_output_t, queue);
-    output->queued = 0;
-
-    c = output->request->connection;
-
-    ngx_http_set_log_request(c->log, output->request);
-
-    ngx_http_etcd_output_run(output);
-
-    ngx_http_run_posted_requests(c);
-
-    if (!ngx_queue_empty(&pace->queue)) {
-        ngx_http_etcd_output_post(pace);
-    }
-}
-
-
-static void
-ngx_http_etcd_output_write(ngx_http_request_t *r)
-{
-    ngx_event_t             *wev;
-    ngx_connection_t        *c;
-    ngx_http_etcd_output_t  *output;
-
-    c = r->connection;
-    wev = c->write;
-    output = ngx_http_etcd_output_of(r);
-
-    if (output == NULL
-        || output->state != NGX_HTTP_ETCD_OUTPUT_WAIT
-        || wev->delayed
-        || r->aio)
-    {
-        /* this output is waiting, not the client */
-
-        if (wev->timedout && output != NULL) {
-            wev->timedout = 0;
-            ngx_http_etcd_output_timer(output);
-        }
-
-        if (ngx_handle_write_event(wev, 0) != NGX_OK) {
-            ngx_http_finalize_request(r, NGX_ERROR);
-        }
-
-        return;
-    }
-
-    if (wev->timedout) {
-        ngx_connection_error(c, NGX_ETIMEDOUT, "client timed out");
-        c->timedout = 1;
-        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
-        return;
-    }
-
-    output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
-
-    ngx_http_etcd_output_enqueue(output);
-}
-
-
-/*
- * The context of the request is its peer data: outputs are found in the cleanup
- * list.
- */
-
-static ngx_http_etcd_output_t *
-ngx_http_etcd_output_of(ngx_http_request_t *r)
-{
-    ngx_http_cleanup_t      *cln;
-    ngx_http_etcd_output_t  *output;
-
-    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
-        output = cln->data;
-
-        if (cln->handler == ngx_http_etcd_output_cleanup
-            && output->request == r)
-        {
-            return output;
-        }
-    }
-
-    return NULL;
-}
-
-
-static void
-ngx_http_etcd_output_run(ngx_http_etcd_output_t *output)
-{
-    uint64_t           begun;
-    ngx_int_t          rc;
-    ngx_uint_t         n;
-    ngx_event_t       *wev;
-    ngx_etcd_conf_t  **ecf;
-
-    ecf = output->status->conf->clusters.elts;
-    n = output->status->conf->clusters.nelts;
-
-    begun = ngx_etcd_time_budget_now();
-
-    rc = (output->state == NGX_HTTP_ETCD_OUTPUT_RENDER)
-         ? ngx_http_etcd_output_render(output)
-         : ngx_http_etcd_output_send(output);
-
-    if (n != 0) {
-        ngx_etcd_zone_stalled(&ecf[0]->zone,
-                              ngx_etcd_time_budget_now() - begun);
-    }
-
-    if (rc == NGX_DONE) {
-        return;
-    }
-
-    wev = output->request->connection->write;
-
-    if (wev->timer_set && !wev->delayed) {
-        ngx_del_timer(wev);
-    }
-
-    ngx_http_finalize_request(output->request, rc);
-}
-
-
-/* NGX_DONE: continues later.  Other values end the request. */
-
-static ngx_int_t
-ngx_http_etcd_output_render(ngx_http_etcd_output_t *output)
-{
-    ngx_int_t           rc;
-    ngx_etcd_status_t  *status;
-
-    status = output->status;
-
-    rc = ngx_etcd_status_run(status,
-                             ngx_etcd_time_budget_now()
-                             + NGX_HTTP_ETCD_OUTPUT_BUDGET,
-                             NGX_HTTP_ETCD_OUTPUT_PIECE);
-
-    if (rc == NGX_ERROR) {
-        return output->headed ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (rc == NGX_BUSY) {
-        return ngx_http_etcd_output_busy(output);
-    }
-
-    output->waiting = 0;
-    output->complete = (rc == NGX_OK);
-
-    if (output->complete || status->out.size >= NGX_HTTP_ETCD_OUTPUT_PIECE) {
-        output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
-    }
-
-    ngx_http_etcd_output_enqueue(output);
-
-    return NGX_DONE;
+    ngx_http_etcd_output_timer(output);
+    ngx_http_etcd_output_post(&emcf->pace);
 }
 
 
@@ -387,29 +149,35 @@ ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output)
 }
 
 
+/* NGX_DONE: continues later.  Other values end the request. */
+
 static ngx_int_t
-ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
+ngx_http_etcd_output_render(ngx_http_etcd_output_t *output)
 {
-    ngx_int_t  rc;
+    ngx_int_t           rc;
+    ngx_etcd_status_t  *status;
 
-    rc = ngx_http_etcd_output_header(output);
+    status = output->status;
 
-    if (rc != NGX_OK || output->request->header_only) {
-        return rc;
+    rc = ngx_etcd_status_run(status,
+                             ngx_etcd_time_budget_now()
+                             + NGX_HTTP_ETCD_OUTPUT_BUDGET,
+                             NGX_HTTP_ETCD_OUTPUT_PIECE);
+
+    if (rc == NGX_ERROR) {
+        return output->headed ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    rc = ngx_http_etcd_output_filter(output);
-
-    if (rc == NGX_ERROR || output->complete) {
-        return rc;
+    if (rc == NGX_BUSY) {
+        return ngx_http_etcd_output_busy(output);
     }
 
-    if (output->busy != NULL) {
-        output->state = NGX_HTTP_ETCD_OUTPUT_WAIT;
-        return ngx_http_etcd_output_wait(output);
-    }
+    output->waiting = 0;
+    output->complete = (rc == NGX_OK);
 
-    output->state = NGX_HTTP_ETCD_OUTPUT_RENDER;
+    if (output->complete || status->out.size >= NGX_HTTP_ETCD_OUTPUT_PIECE) {
+        output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
+    }
 
     ngx_http_etcd_output_enqueue(output);
 
@@ -478,29 +246,6 @@ ngx_http_etcd_output_filter(ngx_http_etcd_output_t *output)
 }
 
 
-/*
- * A worker that shuts down exits when there are no timers, even if events are
- * posted: keep a timer.  The timer of the connection belongs to the request
- * that may send now.
- */
-
-static void
-ngx_http_etcd_output_timer(ngx_http_etcd_output_t *output)
-{
-    ngx_event_t               *wev;
-    ngx_http_request_t        *r;
-    ngx_http_core_loc_conf_t  *clcf;
-
-    r = output->request;
-    wev = r->connection->write;
-    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
-
-    if (r->connection->data == r && !wev->delayed) {
-        ngx_add_timer(wev, clcf->send_timeout);
-    }
-}
-
-
 /* Waits until the client has accepted data. */
 
 static ngx_int_t
@@ -527,6 +272,245 @@ ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output)
     if (wev->active && !wev->ready && !wev->delayed) {
         ngx_add_timer(wev, clcf->send_timeout);
     }
+
+    return NGX_DONE;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_http_etcd_output_header(output);
+
+    if (rc != NGX_OK || output->request->header_only) {
+        return rc;
+    }
+
+    rc = ngx_http_etcd_output_filter(output);
+
+    if (rc == NGX_ERROR || output->complete) {
+        return rc;
+    }
+
+    if (output->busy != NULL) {
+        output->state = NGX_HTTP_ETCD_OUTPUT_WAIT;
+        return ngx_http_etcd_output_wait(output);
+    }
+
+    output->state = NGX_HTTP_ETCD_OUTPUT_RENDER;
+
+    ngx_http_etcd_output_enqueue(output);
+
+    return NGX_DONE;
+}
+
+
+static void
+ngx_http_etcd_output_run(ngx_http_etcd_output_t *output)
+{
+    uint64_t           begun;
+    ngx_int_t          rc;
+    ngx_uint_t         n;
+    ngx_event_t       *wev;
+    ngx_etcd_conf_t  **ecf;
+
+    ecf = output->status->conf->clusters.elts;
+    n = output->status->conf->clusters.nelts;
+
+    begun = ngx_etcd_time_budget_now();
+
+    rc = (output->state == NGX_HTTP_ETCD_OUTPUT_RENDER)
+         ? ngx_http_etcd_output_render(output)
+         : ngx_http_etcd_output_send(output);
+
+    if (n != 0) {
+        ngx_etcd_zone_stalled(&ecf[0]->zone,
+                              ngx_etcd_time_budget_now() - begun);
+    }
+
+    if (rc == NGX_DONE) {
+        return;
+    }
+
+    wev = output->request->connection->write;
+
+    if (wev->timer_set && !wev->delayed) {
+        ngx_del_timer(wev);
+    }
+
+    ngx_http_finalize_request(output->request, rc);
+}
+
+
+/* Runs one step of the output that has waited longest. */
+
+static void
+ngx_http_etcd_output_event(ngx_event_t *ev)
+{
+    ngx_uint_t               paused;
+    ngx_queue_t             *q;
+    ngx_connection_t        *c;
+    ngx_http_etcd_pace_t    *pace;
+    ngx_http_etcd_output_t  *output;
+
+    pace = ev->data;
+    paused = ev->timedout;
+
+    ev->timedout = 0;
+
+    if (ngx_queue_empty(&pace->queue)) {
+        return;
+    }
+
+    if (!paused
+        && ngx_etcd_time_budget_now() - pace->posted > NGX_HTTP_ETCD_OUTPUT_GAP)
+    {
+        ngx_add_timer(ev, NGX_HTTP_ETCD_OUTPUT_PAUSE);
+        return;
+    }
+
+    q = ngx_queue_head(&pace->queue);
+    ngx_queue_remove(q);
+
+    output = ngx_queue_data(q, ngx_http_etcd_output_t, queue);
+    output->queued = 0;
+
+    c = output->request->connection;
+
+    ngx_http_set_log_request(c->log, output->request);
+
+    ngx_http_etcd_output_run(output);
+
+    ngx_http_run_posted_requests(c);
+
+    if (!ngx_queue_empty(&pace->queue)) {
+        ngx_http_etcd_output_post(pace);
+    }
+}
+
+
+void
+ngx_http_etcd_output_init(ngx_http_etcd_pace_t *pace)
+{
+    ngx_queue_init(&pace->queue);
+
+    pace->event.handler = ngx_http_etcd_output_event;
+    pace->event.data = pace;
+}
+
+
+static void
+ngx_http_etcd_output_cleanup(void *data)
+{
+    ngx_http_etcd_output_t *output = data;
+
+    if (output->queued) {
+        ngx_queue_remove(&output->queue);
+    }
+
+    ngx_etcd_status_destroy(output->status);
+}
+
+
+/*
+ * The context of the request is its peer data: outputs are found in the cleanup
+ * list.
+ */
+
+static ngx_http_etcd_output_t *
+ngx_http_etcd_output_of(ngx_http_request_t *r)
+{
+    ngx_http_cleanup_t      *cln;
+    ngx_http_etcd_output_t  *output;
+
+    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
+        output = cln->data;
+
+        if (cln->handler == ngx_http_etcd_output_cleanup
+            && output->request == r)
+        {
+            return output;
+        }
+    }
+
+    return NULL;
+}
+
+
+static void
+ngx_http_etcd_output_write(ngx_http_request_t *r)
+{
+    ngx_event_t             *wev;
+    ngx_connection_t        *c;
+    ngx_http_etcd_output_t  *output;
+
+    c = r->connection;
+    wev = c->write;
+    output = ngx_http_etcd_output_of(r);
+
+    if (output == NULL
+        || output->state != NGX_HTTP_ETCD_OUTPUT_WAIT
+        || wev->delayed
+        || r->aio)
+    {
+        /* this output is waiting, not the client */
+
+        if (wev->timedout && output != NULL) {
+            wev->timedout = 0;
+            ngx_http_etcd_output_timer(output);
+        }
+
+        if (ngx_handle_write_event(wev, 0) != NGX_OK) {
+            ngx_http_finalize_request(r, NGX_ERROR);
+        }
+
+        return;
+    }
+
+    if (wev->timedout) {
+        ngx_connection_error(c, NGX_ETIMEDOUT, "client timed out");
+        c->timedout = 1;
+        ngx_http_finalize_request(r, NGX_HTTP_REQUEST_TIME_OUT);
+        return;
+    }
+
+    output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
+
+    ngx_http_etcd_output_enqueue(output);
+}
+
+
+ngx_int_t
+ngx_http_etcd_output(ngx_http_request_t *r, ngx_etcd_status_t *status)
+{
+    ngx_http_cleanup_t      *cln;
+    ngx_http_etcd_output_t  *output;
+
+    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_output_t));
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    output = cln->data;
+    ngx_memzero(output, sizeof(ngx_http_etcd_output_t));
+
+    cln->handler = ngx_http_etcd_output_cleanup;
+
+    output->request = r;
+    output->status = status;
+
+    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_etcd_output_write;
+
+    r->main->count++;
+
+    ngx_http_etcd_output_enqueue(output);
 
     return NGX_DONE;
 }

@@ -39,9 +39,6 @@ typedef struct {
 } ngx_http_etcd_page_header_t;
 
 
-static ngx_int_t ngx_http_etcd_page_headers(ngx_http_request_t *r);
-
-
 static ngx_http_etcd_page_header_t  ngx_http_etcd_page_header[] = {
 
     { ngx_string("Content-Security-Policy"),
@@ -64,6 +61,30 @@ static ngx_http_etcd_page_header_t  ngx_http_etcd_page_header[] = {
 
 
 static ngx_str_t  ngx_http_etcd_page_html = ngx_string("text/html");
+
+
+static ngx_int_t
+ngx_http_etcd_page_headers(ngx_http_request_t *r)
+{
+    ngx_table_elt_t              *h;
+    ngx_http_etcd_page_header_t  *header;
+
+    for (header = ngx_http_etcd_page_header; header->name.len; header++) {
+
+        h = ngx_list_push(&r->headers_out.headers);
+        if (h == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memzero(h, sizeof(ngx_table_elt_t));
+
+        h->hash = 1;
+        h->key = header->name;
+        h->value = header->value;
+    }
+
+    return NGX_OK;
+}
 
 
 ngx_int_t
@@ -104,28 +125,4 @@ ngx_http_etcd_page(ngx_http_request_t *r)
     out.next = NULL;
 
     return ngx_http_output_filter(r, &out);
-}
-
-
-static ngx_int_t
-ngx_http_etcd_page_headers(ngx_http_request_t *r)
-{
-    ngx_table_elt_t              *h;
-    ngx_http_etcd_page_header_t  *header;
-
-    for (header = ngx_http_etcd_page_header; header->name.len; header++) {
-
-        h = ngx_list_push(&r->headers_out.headers);
-        if (h == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memzero(h, sizeof(ngx_table_elt_t));
-
-        h->hash = 1;
-        h->key = header->name;
-        h->value = header->value;
-    }
-
-    return NGX_OK;
 }

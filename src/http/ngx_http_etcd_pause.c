@@ -10,7 +10,13 @@
 #include <ngx_http_etcd_pause.h>
 
 
-static void ngx_http_etcd_pause_write(ngx_http_request_t *r);
+static void
+ngx_http_etcd_pause_write(ngx_http_request_t *r)
+{
+    if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}
 
 
 void
@@ -60,15 +66,6 @@ ngx_http_etcd_pause_post(ngx_http_request_t *r, ngx_http_posted_request_t *pr)
     r->write_event_handler = ngx_http_core_run_phases;
 
     (void) ngx_http_post_request(r, pr);
-}
-
-
-static void
-ngx_http_etcd_pause_write(ngx_http_request_t *r)
-{
-    if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-    }
 }
 
 

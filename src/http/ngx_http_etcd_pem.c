@@ -40,63 +40,6 @@ typedef struct {
 } ngx_http_etcd_pem_ctx_t;
 
 
-static ngx_uint_t ngx_http_etcd_pem_handshake(ngx_http_request_t *r);
-static ngx_http_etcd_pem_ctx_t *ngx_http_etcd_pem_ctx(ngx_http_request_t *r);
-static ngx_http_etcd_pem_value_t *ngx_http_etcd_pem_find(
-    ngx_http_etcd_pem_ctx_t *ctx, ngx_etcd_set_variable_use_t *use);
-static ngx_int_t ngx_http_etcd_pem_read(ngx_http_request_t *r,
-    ngx_http_etcd_pem_ctx_t *ctx, ngx_array_t *sets,
-    ngx_etcd_value_map_conf_t *map);
-static ngx_int_t ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
-    ngx_http_etcd_pem_ctx_t *ctx, ngx_etcd_value_map_conf_t *map);
-static void ngx_http_etcd_pem_head(ngx_http_etcd_pem_value_t *value);
-static void ngx_http_etcd_pem_cleanup(void *data);
-static void ngx_http_etcd_pem_compare(ngx_http_etcd_pem_ctx_t *ctx);
-static void ngx_http_etcd_pem_wipe(ngx_pool_t *pool, ngx_str_t *value);
-static void ngx_http_etcd_pem_wipe_block(u_char *p, size_t len,
-    ngx_str_t *value);
-
-
-ngx_int_t
-ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
-    ngx_etcd_set_variable_use_t *use, ngx_http_variable_value_t *v)
-{
-    ngx_http_etcd_pem_ctx_t    *ctx;
-    ngx_http_etcd_pem_value_t  *value;
-
-    v->not_found = 1;
-
-    if (!ngx_http_etcd_pem_handshake(r)) {
-        ngx_etcd_set_variable_report(use->sv,
-                                     "with \"type=pem\" it has one only in "
-                                     "\"ssl_certificate\" and "
-                                     "\"ssl_certificate_key\"");
-        return NGX_OK;
-    }
-
-    ctx = ngx_http_etcd_pem_ctx(r);
-    if (ctx == NULL) {
-        return NGX_ERROR;
-    }
-
-    value = ngx_http_etcd_pem_find(ctx, use);
-
-    if (value == NULL) {
-        if (ngx_http_etcd_pem_read(r, ctx, sets, use->sv->map) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        value = ngx_http_etcd_pem_find(ctx, use);
-    }
-
-    if (value != NULL && value->value.len != 0) {
-        ngx_etcd_variable_pem(v, &value->value);
-    }
-
-    return NGX_OK;
-}
-
-
 /* In the callback nginx makes a request of its own, which has no line. */
 
 static ngx_uint_t
@@ -113,6 +56,121 @@ ngx_http_etcd_pem_handshake(ngx_http_request_t *r)
     return 0;
 
 #endif
+}
+
+
+/*
+ * nginx has loaded the certificate and the key, or tried to.  Its own message
+ * shows the lines that precede a key, and neither the reason nor the name.
+ */
+
+static void
+ngx_http_etcd_pem_compare(ngx_http_etcd_pem_ctx_t *ctx)
+{
+#if (NGX_HTTP_SSL)
+
+    ngx_ssl_conn_t             *ssl;
+    ngx_str_t                   name;
+    ngx_uint_t                  i;
+    ngx_http_etcd_pem_value_t  *values;
+
+    values = ctx->values.elts;
+
+    for (i = 0; i < ctx->values.nelts; i++) {
+        if (values[i].value.len == 0) {
+            return;
+        }
+    }
+
+    ssl = ctx->connection->ssl->connection;
+
+    if (SSL_check_private_key(ssl) == 1) {
+        return;
+    }
+
+    ERR_clear_error();
+
+    name.data = (u_char *) SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
+    name.len = (name.data != NULL) ? ngx_strlen(name.data) : 0;
+
+    ngx_log_error(NGX_LOG_ERR, ctx->connection->log, 0,
+                  "etcd: the certificate and the key for \"%V\" do not fit",
+                  ngx_etcd_shown(&name));
+
+#endif
+}
+
+
+static void
+ngx_http_etcd_pem_wipe_block(u_char *p, size_t len, ngx_str_t *value)
+{
+    u_char  *found, *last;
+
+    last = p + len;
+
+    while ((found = memmem(p, last - p, value->data, value->len)) != NULL) {
+        ngx_explicit_memzero(found, value->len);
+        p = found + value->len;
+    }
+}
+
+
+/*
+ * Clears the copies of a private key that nginx has made in the pool of the
+ * request: those of the complex value "data:$key".
+ */
+
+static void
+ngx_http_etcd_pem_wipe(ngx_pool_t *pool, ngx_str_t *value)
+{
+    u_char            *p;
+    ngx_pool_t        *block;
+    ngx_pool_large_t  *large;
+
+    for (large = pool->large; large != NULL; large = large->next) {
+        if (large->alloc != NULL) {
+            ngx_http_etcd_pem_wipe_block(large->alloc,
+                                         malloc_usable_size(large->alloc),
+                                         value);
+        }
+    }
+
+    for (block = pool; block != NULL; block = block->d.next) {
+        p = (u_char *) block + sizeof(ngx_pool_data_t);
+
+        ngx_http_etcd_pem_wipe_block(p, block->d.last - p, value);
+    }
+}
+
+
+static void
+ngx_http_etcd_pem_cleanup(void *data)
+{
+    ngx_http_etcd_pem_ctx_t *ctx = data;
+
+    ngx_str_t                   value;
+    ngx_uint_t                  i;
+    ngx_http_etcd_pem_value_t  *values;
+
+    ngx_http_etcd_pem_compare(ctx);
+
+    values = ctx->values.elts;
+
+    for (i = 0; i < ctx->values.nelts; i++) {
+
+        if (values[i].buf == NULL) {
+            continue;
+        }
+
+        if (values[i].value.data == values[i].buf) {
+            value.data = values[i].buf + NGX_HTTP_ETCD_PEM_HEAD;
+            value.len = values[i].value.len - NGX_HTTP_ETCD_PEM_HEAD;
+
+            ngx_http_etcd_pem_wipe(ctx->pool, &value);
+        }
+
+        ngx_etcd_secret_free(values[i].buf);
+    }
 }
 
 
@@ -169,59 +227,26 @@ ngx_http_etcd_pem_find(ngx_http_etcd_pem_ctx_t *ctx,
 }
 
 
-/* Reads all variables of the map that the server has. */
-
-static ngx_int_t
-ngx_http_etcd_pem_read(ngx_http_request_t *r, ngx_http_etcd_pem_ctx_t *ctx,
-    ngx_array_t *sets, ngx_etcd_value_map_conf_t *map)
+static void
+ngx_http_etcd_pem_head(ngx_http_etcd_pem_value_t *value)
 {
-    size_t                        size;
-    ngx_int_t                     rc;
-    ngx_uint_t                    i;
-    ngx_http_etcd_pem_value_t    *value;
-    ngx_etcd_set_variable_use_t  *use;
+    u_char      *p;
+    ngx_uint_t   i;
 
-    use = sets->elts;
-
-    for (i = 0; i < sets->nelts; i++) {
-        if (use[i].sv->map != map) {
-            continue;
-        }
-
-        value = ngx_array_push(&ctx->values);
-        if (value == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memzero(value, sizeof(ngx_http_etcd_pem_value_t));
-        value->use = &use[i];
-
-        size = NGX_HTTP_ETCD_PEM_HEAD + ngx_max(map->max_size,
-                                                use[i].sv->otherwise.len);
-
-        value->buf = ngx_etcd_secret_alloc(size, r->connection->log);
-        if (value->buf == NULL) {
-            return NGX_ERROR;
-        }
+    if (!ngx_etcd_pem_has_key(&value->value)) {
+        return;
     }
 
-    for (i = 0; i < NGX_HTTP_ETCD_PEM_TRIES; i++) {
-        rc = ngx_http_etcd_pem_read_once(r, ctx, map);
+    p = value->buf;
 
-        if (rc == NGX_OK) {
-            return ngx_http_etcd_session_bind(r, &ctx->values);
-        }
-
-        if (rc != NGX_AGAIN) {
-            return rc;
-        }
+    for (i = 0; i < NGX_HTTP_ETCD_PEM_LINES; i++) {
+        ngx_memset(p, '#', NGX_HTTP_ETCD_PEM_LINE - 1);
+        p[NGX_HTTP_ETCD_PEM_LINE - 1] = LF;
+        p += NGX_HTTP_ETCD_PEM_LINE;
     }
 
-    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "etcd: variable \"%V\" cannot be read, it changes too often",
-                  ngx_etcd_shown(&map->name));
-
-    return NGX_ERROR;
+    value->value.data = value->buf;
+    value->value.len += NGX_HTTP_ETCD_PEM_HEAD;
 }
 
 
@@ -303,139 +328,97 @@ ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
 }
 
 
-static void
-ngx_http_etcd_pem_head(ngx_http_etcd_pem_value_t *value)
+/* Reads all variables of the map that the server has. */
+
+static ngx_int_t
+ngx_http_etcd_pem_read(ngx_http_request_t *r, ngx_http_etcd_pem_ctx_t *ctx,
+    ngx_array_t *sets, ngx_etcd_value_map_conf_t *map)
 {
-    u_char      *p;
-    ngx_uint_t   i;
+    size_t                        size;
+    ngx_int_t                     rc;
+    ngx_uint_t                    i;
+    ngx_http_etcd_pem_value_t    *value;
+    ngx_etcd_set_variable_use_t  *use;
 
-    if (!ngx_etcd_pem_has_key(&value->value)) {
-        return;
-    }
+    use = sets->elts;
 
-    p = value->buf;
-
-    for (i = 0; i < NGX_HTTP_ETCD_PEM_LINES; i++) {
-        ngx_memset(p, '#', NGX_HTTP_ETCD_PEM_LINE - 1);
-        p[NGX_HTTP_ETCD_PEM_LINE - 1] = LF;
-        p += NGX_HTTP_ETCD_PEM_LINE;
-    }
-
-    value->value.data = value->buf;
-    value->value.len += NGX_HTTP_ETCD_PEM_HEAD;
-}
-
-
-static void
-ngx_http_etcd_pem_cleanup(void *data)
-{
-    ngx_http_etcd_pem_ctx_t *ctx = data;
-
-    ngx_str_t                   value;
-    ngx_uint_t                  i;
-    ngx_http_etcd_pem_value_t  *values;
-
-    ngx_http_etcd_pem_compare(ctx);
-
-    values = ctx->values.elts;
-
-    for (i = 0; i < ctx->values.nelts; i++) {
-
-        if (values[i].buf == NULL) {
+    for (i = 0; i < sets->nelts; i++) {
+        if (use[i].sv->map != map) {
             continue;
         }
 
-        if (values[i].value.data == values[i].buf) {
-            value.data = values[i].buf + NGX_HTTP_ETCD_PEM_HEAD;
-            value.len = values[i].value.len - NGX_HTTP_ETCD_PEM_HEAD;
-
-            ngx_http_etcd_pem_wipe(ctx->pool, &value);
+        value = ngx_array_push(&ctx->values);
+        if (value == NULL) {
+            return NGX_ERROR;
         }
 
-        ngx_etcd_secret_free(values[i].buf);
-    }
-}
+        ngx_memzero(value, sizeof(ngx_http_etcd_pem_value_t));
+        value->use = &use[i];
 
+        size = NGX_HTTP_ETCD_PEM_HEAD + ngx_max(map->max_size,
+                                                use[i].sv->otherwise.len);
 
-/*
- * nginx has loaded the certificate and the key, or tried to.  Its own message
- * shows the lines that precede a key, and neither the reason nor the name.
- */
-
-static void
-ngx_http_etcd_pem_compare(ngx_http_etcd_pem_ctx_t *ctx)
-{
-#if (NGX_HTTP_SSL)
-
-    ngx_ssl_conn_t             *ssl;
-    ngx_str_t                   name;
-    ngx_uint_t                  i;
-    ngx_http_etcd_pem_value_t  *values;
-
-    values = ctx->values.elts;
-
-    for (i = 0; i < ctx->values.nelts; i++) {
-        if (values[i].value.len == 0) {
-            return;
+        value->buf = ngx_etcd_secret_alloc(size, r->connection->log);
+        if (value->buf == NULL) {
+            return NGX_ERROR;
         }
     }
 
-    ssl = ctx->connection->ssl->connection;
+    for (i = 0; i < NGX_HTTP_ETCD_PEM_TRIES; i++) {
+        rc = ngx_http_etcd_pem_read_once(r, ctx, map);
 
-    if (SSL_check_private_key(ssl) == 1) {
-        return;
-    }
+        if (rc == NGX_OK) {
+            return ngx_http_etcd_session_bind(r, &ctx->values);
+        }
 
-    ERR_clear_error();
-
-    name.data = (u_char *) SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-    name.len = (name.data != NULL) ? ngx_strlen(name.data) : 0;
-
-    ngx_log_error(NGX_LOG_ERR, ctx->connection->log, 0,
-                  "etcd: the certificate and the key for \"%V\" do not fit",
-                  ngx_etcd_shown(&name));
-
-#endif
-}
-
-
-/*
- * Clears the copies of a private key that nginx has made in the pool of the
- * request: those of the complex value "data:$key".
- */
-
-static void
-ngx_http_etcd_pem_wipe(ngx_pool_t *pool, ngx_str_t *value)
-{
-    u_char            *p;
-    ngx_pool_t        *block;
-    ngx_pool_large_t  *large;
-
-    for (large = pool->large; large != NULL; large = large->next) {
-        if (large->alloc != NULL) {
-            ngx_http_etcd_pem_wipe_block(large->alloc,
-                                         malloc_usable_size(large->alloc),
-                                         value);
+        if (rc != NGX_AGAIN) {
+            return rc;
         }
     }
 
-    for (block = pool; block != NULL; block = block->d.next) {
-        p = (u_char *) block + sizeof(ngx_pool_data_t);
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "etcd: variable \"%V\" cannot be read, it changes too often",
+                  ngx_etcd_shown(&map->name));
 
-        ngx_http_etcd_pem_wipe_block(p, block->d.last - p, value);
-    }
+    return NGX_ERROR;
 }
 
 
-static void
-ngx_http_etcd_pem_wipe_block(u_char *p, size_t len, ngx_str_t *value)
+ngx_int_t
+ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
+    ngx_etcd_set_variable_use_t *use, ngx_http_variable_value_t *v)
 {
-    u_char  *found, *last;
+    ngx_http_etcd_pem_ctx_t    *ctx;
+    ngx_http_etcd_pem_value_t  *value;
 
-    last = p + len;
+    v->not_found = 1;
 
-    while ((found = memmem(p, last - p, value->data, value->len)) != NULL) {
-        ngx_explicit_memzero(found, value->len);
-        p = found + value->len;
+    if (!ngx_http_etcd_pem_handshake(r)) {
+        ngx_etcd_set_variable_report(use->sv,
+                                     "with \"type=pem\" it has one only in "
+                                     "\"ssl_certificate\" and "
+                                     "\"ssl_certificate_key\"");
+        return NGX_OK;
     }
+
+    ctx = ngx_http_etcd_pem_ctx(r);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    value = ngx_http_etcd_pem_find(ctx, use);
+
+    if (value == NULL) {
+        if (ngx_http_etcd_pem_read(r, ctx, sets, use->sv->map) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        value = ngx_http_etcd_pem_find(ctx, use);
+    }
+
+    if (value != NULL && value->value.len != 0) {
+        ngx_etcd_variable_pem(v, &value->value);
+    }
+
+    return NGX_OK;
 }

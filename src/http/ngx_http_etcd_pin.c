@@ -15,11 +15,64 @@
 #include <ngx_http_etcd_value.h>
 
 
-static ngx_uint_t ngx_http_etcd_pin_building(ngx_http_request_t *r);
-static ngx_http_upstream_srv_conf_t *ngx_http_etcd_pin_upstream(
-    ngx_http_request_t *r);
-static ngx_http_upstream_srv_conf_t *ngx_http_etcd_pin_find(
-    ngx_http_request_t *r, ngx_http_upstream_resolved_t *resolved);
+/*
+ * Returns 1 if there is an upstream whose balancer was not called yet.  If
+ * the response has a status, the balancer will not be called, and a header or
+ * the log reads the variable; the status of a request before "post_action"
+ * does not count.
+ */
+
+static ngx_uint_t
+ngx_http_etcd_pin_building(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    return u != NULL
+           && u->conf != NULL
+           && u->peer.get == NULL
+           && (r->headers_out.status == 0 || r->post_action);
+}
+
+
+/* Finds the upstream by name, as nginx does after the request was built. */
+
+static ngx_http_upstream_srv_conf_t *
+ngx_http_etcd_pin_find(ngx_http_request_t *r,
+    ngx_http_upstream_resolved_t *resolved)
+{
+    ngx_uint_t                       i;
+    ngx_http_upstream_srv_conf_t   **uscf;
+    ngx_http_upstream_main_conf_t   *umcf;
+
+    umcf = ngx_http_get_module_main_conf(r, ngx_http_upstream_module);
+
+    uscf = umcf->upstreams.elts;
+
+    for (i = 0; i < umcf->upstreams.nelts; i++) {
+        if (((uscf[i]->port == 0 && resolved->no_port)
+             || uscf[i]->port == resolved->port)
+            && ngx_etcd_str_alike(&uscf[i]->host, &resolved->host))
+        {
+            return uscf[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_http_upstream_srv_conf_t *
+ngx_http_etcd_pin_upstream(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    return (u->resolved == NULL) ? u->conf->upstream
+                                 : ngx_http_etcd_pin_find(r, u->resolved);
+}
 
 
 ngx_int_t
@@ -77,64 +130,4 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
     *peer = ngx_etcd_pin_read(pd);
 
     return NGX_OK;
-}
-
-
-/*
- * Returns 1 if there is an upstream whose balancer was not called yet.  If
- * the response has a status, the balancer will not be called, and a header or
- * the log reads the variable; the status of a request before "post_action"
- * does not count.
- */
-
-static ngx_uint_t
-ngx_http_etcd_pin_building(ngx_http_request_t *r)
-{
-    ngx_http_upstream_t  *u;
-
-    u = r->upstream;
-
-    return u != NULL
-           && u->conf != NULL
-           && u->peer.get == NULL
-           && (r->headers_out.status == 0 || r->post_action);
-}
-
-
-static ngx_http_upstream_srv_conf_t *
-ngx_http_etcd_pin_upstream(ngx_http_request_t *r)
-{
-    ngx_http_upstream_t  *u;
-
-    u = r->upstream;
-
-    return (u->resolved == NULL) ? u->conf->upstream
-                                 : ngx_http_etcd_pin_find(r, u->resolved);
-}
-
-
-/* Finds the upstream by name, as nginx does after the request was built. */
-
-static ngx_http_upstream_srv_conf_t *
-ngx_http_etcd_pin_find(ngx_http_request_t *r,
-    ngx_http_upstream_resolved_t *resolved)
-{
-    ngx_uint_t                       i;
-    ngx_http_upstream_srv_conf_t   **uscf;
-    ngx_http_upstream_main_conf_t   *umcf;
-
-    umcf = ngx_http_get_module_main_conf(r, ngx_http_upstream_module);
-
-    uscf = umcf->upstreams.elts;
-
-    for (i = 0; i < umcf->upstreams.nelts; i++) {
-        if (((uscf[i]->port == 0 && resolved->no_port)
-             || uscf[i]->port == resolved->port)
-            && ngx_etcd_str_alike(&uscf[i]->host, &resolved->host))
-        {
-            return uscf[i];
-        }
-    }
-
-    return NULL;
 }

@@ -23,18 +23,6 @@ typedef struct {
 } ngx_http_etcd_require_leader_upstream_t;
 
 
-static ngx_int_t ngx_http_etcd_require_leader_body_filter(ngx_http_request_t *r,
-    ngx_chain_t *in);
-static ngx_int_t ngx_http_etcd_require_leader_wrap(
-    ngx_http_etcd_main_conf_t *emcf, ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_require_leader_init_peer(ngx_http_request_t *r,
-    ngx_http_upstream_srv_conf_t *us);
-static ngx_http_upstream_init_peer_pt ngx_http_etcd_require_leader_original(
-    ngx_http_request_t *r, ngx_http_upstream_srv_conf_t *us);
-static void ngx_http_etcd_require_leader_refuse(void *data);
-static void ngx_http_etcd_require_leader_refused(ngx_http_request_t *r);
-
-
 static ngx_http_request_body_filter_pt  ngx_http_next_request_body_filter;
 
 
@@ -90,124 +78,6 @@ ngx_http_etcd_require_leader_admission(ngx_http_request_t *r,
 }
 
 
-ngx_int_t
-ngx_http_etcd_require_leader_init(ngx_conf_t *cf)
-{
-    ngx_uint_t                       i;
-    ngx_http_etcd_main_conf_t       *emcf;
-    ngx_http_upstream_srv_conf_t   **uscf;
-    ngx_http_upstream_main_conf_t   *umcf;
-
-    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
-    umcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_upstream_module);
-
-    if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
-                       sizeof(ngx_http_etcd_require_leader_upstream_t))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    uscf = umcf->upstreams.elts;
-
-    for (i = 0; i < umcf->upstreams.nelts; i++) {
-        if (ngx_http_etcd_require_leader_wrap(emcf, uscf[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    ngx_http_next_request_body_filter = ngx_http_top_request_body_filter;
-    ngx_http_top_request_body_filter = ngx_http_etcd_require_leader_body_filter;
-
-    return NGX_OK;
-}
-
-
-/*
- * Called for each part of a body and for its end, after which the request is
- * built at once.
- */
-
-static ngx_int_t
-ngx_http_etcd_require_leader_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
-{
-    ngx_etcd_admission_t      *admission;
-    ngx_http_etcd_loc_conf_t  *elcf;
-
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-
-    if (elcf->require_leader.campaign != NULL) {
-        admission = ngx_http_etcd_require_leader_admission(r,
-                                           elcf->require_leader.campaign);
-
-        if (admission != NULL
-            && !ngx_etcd_admission_valid(admission, r->connection->log))
-        {
-            ngx_http_etcd_client_skip_body(r);
-            return elcf->require_leader.status;
-        }
-    }
-
-    return ngx_http_next_request_body_filter(r, in);
-}
-
-
-static ngx_int_t
-ngx_http_etcd_require_leader_wrap(ngx_http_etcd_main_conf_t *emcf,
-    ngx_http_upstream_srv_conf_t *us)
-{
-    ngx_http_etcd_srv_conf_t                 *escf;
-    ngx_http_etcd_require_leader_upstream_t  *wrapped;
-
-    if (us->srv_conf != NULL) {
-        escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
-        escf->init_peer = us->peer.init;
-
-    } else {
-        wrapped = ngx_array_push(&emcf->wrapped);
-        if (wrapped == NULL) {
-            return NGX_ERROR;
-        }
-
-        wrapped->upstream = us;
-        wrapped->init_peer = us->peer.init;
-    }
-
-    us->peer.init = ngx_http_etcd_require_leader_init_peer;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_require_leader_init_peer(ngx_http_request_t *r,
-    ngx_http_upstream_srv_conf_t *us)
-{
-    ngx_int_t                  rc;
-    ngx_etcd_admission_t      *admission;
-    ngx_http_etcd_loc_conf_t  *elcf;
-
-    rc = ngx_http_etcd_require_leader_original(r, us)(r, us);
-
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-
-    if (rc != NGX_OK || elcf->require_leader.campaign == NULL) {
-        return rc;
-    }
-
-    admission = ngx_http_etcd_require_leader_admission(r,
-                                           elcf->require_leader.campaign);
-
-    if (admission == NULL) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_require_leader_wrap(admission, &r->upstream->peer, r->pool,
-                                        ngx_http_etcd_require_leader_refuse,
-                                        r);
-}
-
-
 static ngx_http_upstream_init_peer_pt
 ngx_http_etcd_require_leader_original(ngx_http_request_t *r,
     ngx_http_upstream_srv_conf_t *us)
@@ -229,6 +99,20 @@ ngx_http_etcd_require_leader_original(ngx_http_request_t *r,
     for (i = 0; wrapped[i].upstream != us; i++) { /* void */ }
 
     return wrapped[i].init_peer;
+}
+
+
+static void
+ngx_http_etcd_require_leader_refused(ngx_http_request_t *r)
+{
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    ngx_http_etcd_client_skip_body(r);
+    ngx_http_finalize_request(r, elcf->require_leader.status);
 }
 
 
@@ -265,15 +149,119 @@ ngx_http_etcd_require_leader_refuse(void *data)
 }
 
 
-static void
-ngx_http_etcd_require_leader_refused(ngx_http_request_t *r)
+static ngx_int_t
+ngx_http_etcd_require_leader_init_peer(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *us)
 {
+    ngx_int_t                  rc;
+    ngx_etcd_admission_t      *admission;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    rc = ngx_http_etcd_require_leader_original(r, us)(r, us);
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (rc != NGX_OK || elcf->require_leader.campaign == NULL) {
+        return rc;
+    }
+
+    admission = ngx_http_etcd_require_leader_admission(r,
+                                           elcf->require_leader.campaign);
+
+    if (admission == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_require_leader_wrap(admission, &r->upstream->peer, r->pool,
+                                        ngx_http_etcd_require_leader_refuse,
+                                        r);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_require_leader_wrap(ngx_http_etcd_main_conf_t *emcf,
+    ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_http_etcd_srv_conf_t                 *escf;
+    ngx_http_etcd_require_leader_upstream_t  *wrapped;
+
+    if (us->srv_conf != NULL) {
+        escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
+        escf->init_peer = us->peer.init;
+
+    } else {
+        wrapped = ngx_array_push(&emcf->wrapped);
+        if (wrapped == NULL) {
+            return NGX_ERROR;
+        }
+
+        wrapped->upstream = us;
+        wrapped->init_peer = us->peer.init;
+    }
+
+    us->peer.init = ngx_http_etcd_require_leader_init_peer;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Called for each part of a body and for its end, after which the request is
+ * built at once.
+ */
+
+static ngx_int_t
+ngx_http_etcd_require_leader_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
+{
+    ngx_etcd_admission_t      *admission;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    r->write_event_handler = ngx_http_request_empty_handler;
+    if (elcf->require_leader.campaign != NULL) {
+        admission = ngx_http_etcd_require_leader_admission(r,
+                                           elcf->require_leader.campaign);
 
-    ngx_http_etcd_client_skip_body(r);
-    ngx_http_finalize_request(r, elcf->require_leader.status);
+        if (admission != NULL
+            && !ngx_etcd_admission_valid(admission, r->connection->log))
+        {
+            ngx_http_etcd_client_skip_body(r);
+            return elcf->require_leader.status;
+        }
+    }
+
+    return ngx_http_next_request_body_filter(r, in);
+}
+
+
+ngx_int_t
+ngx_http_etcd_require_leader_init(ngx_conf_t *cf)
+{
+    ngx_uint_t                       i;
+    ngx_http_etcd_main_conf_t       *emcf;
+    ngx_http_upstream_srv_conf_t   **uscf;
+    ngx_http_upstream_main_conf_t   *umcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
+    umcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_upstream_module);
+
+    if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
+                       sizeof(ngx_http_etcd_require_leader_upstream_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    uscf = umcf->upstreams.elts;
+
+    for (i = 0; i < umcf->upstreams.nelts; i++) {
+        if (ngx_http_etcd_require_leader_wrap(emcf, uscf[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    ngx_http_next_request_body_filter = ngx_http_top_request_body_filter;
+    ngx_http_top_request_body_filter = ngx_http_etcd_require_leader_body_filter;
+
+    return NGX_OK;
 }

@@ -13,68 +13,41 @@
 #include <ngx_http_etcd_value.h>
 
 
-static ngx_http_variable_t *ngx_http_etcd_set_variable(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv);
-static ngx_int_t ngx_http_etcd_set_compile(ngx_conf_t *cf,
-    ngx_etcd_set_variable_use_t *use);
-static ngx_int_t ngx_http_etcd_set_check_one(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv);
-static ngx_int_t ngx_http_etcd_set_get(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data);
-
-
-char *
-ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+static ngx_int_t
+ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
 {
-    ngx_http_etcd_loc_conf_t *elcf = conf;
-
-    ngx_http_variable_t          *variable;
-    ngx_etcd_set_variable_t      *sv;
+    u_char                        buf[NGX_ETCD_PATTERN_PREFIX];
+    ngx_int_t                     rc;
+    ngx_str_t                     key, split;
+    ngx_http_etcd_loc_conf_t     *elcf;
     ngx_etcd_set_variable_use_t  *use;
 
-    sv = ngx_etcd_set_variable_add(cf, 0);
-    if (sv == NULL) {
-        return NGX_CONF_ERROR;
-    }
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    variable = ngx_http_etcd_set_variable(cf, sv);
-    if (variable == NULL) {
-        return NGX_CONF_ERROR;
-    }
+    use = ngx_etcd_set_variable_find(elcf->sets, (void *) data);
 
-    use = ngx_etcd_set_variable_use(cf, &elcf->sets, variable, sv);
     if (use == NULL) {
-        return NGX_CONF_ERROR;
+        v->not_found = 1;
+        return NGX_OK;
     }
 
-    return (ngx_http_etcd_set_compile(cf, use) == NGX_OK) ? NGX_CONF_OK
-                                                          : NGX_CONF_ERROR;
-}
+    if (use->sv->secret) {
+        return ngx_http_etcd_pem_get(r, elcf->sets, use, v);
+    }
 
+    rc = ngx_etcd_set_variable_key(use, ngx_http_etcd_value_get, r, buf,
+                                   &key);
 
-/* Finds the variables of the key, and compiles the text of split=. */
-
-static ngx_int_t
-ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_etcd_set_variable_use_t *use)
-{
-    ngx_etcd_set_variable_t  *sv;
-
-    sv = use->sv;
-
-    if (ngx_etcd_pattern_values_find(cf, &sv->pattern,
-                                     ngx_http_get_variable_index, use->indices)
-        != NGX_OK)
+    if (rc == NGX_ERROR
+        || (use->split != NULL
+            && ngx_http_complex_value(r, use->split, &split) != NGX_OK))
     {
         return NGX_ERROR;
     }
 
-    if (sv->split.data == NULL) {
-        return NGX_OK;
-    }
-
-    use->split = ngx_http_etcd_value_compile(cf, &sv->split);
-
-    return (use->split != NULL) ? NGX_OK : NGX_ERROR;
+    return ngx_etcd_set_variable_get(use->sv, (rc == NGX_OK) ? &key : NULL,
+                                     use->split ? &split : NULL, v, r->pool);
 }
 
 
@@ -114,25 +87,58 @@ ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 }
 
 
-ngx_int_t
-ngx_http_etcd_set_check(ngx_conf_t *cf)
+/* Finds the variables of the key, and compiles the text of split=. */
+
+static ngx_int_t
+ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_etcd_set_variable_use_t *use)
 {
-    ngx_uint_t                 i;
-    ngx_etcd_main_conf_t      *emcf;
-    ngx_etcd_set_variable_t  **variables;
+    ngx_etcd_set_variable_t  *sv;
 
-    emcf = ngx_etcd_conf_main(cf->cycle);
-    variables = emcf->set_variables.elts;
+    sv = use->sv;
 
-    for (i = 0; i < emcf->set_variables.nelts; i++) {
-        if (!variables[i]->stream
-            && ngx_http_etcd_set_check_one(cf, variables[i]) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
+    if (ngx_etcd_pattern_values_find(cf, &sv->pattern,
+                                     ngx_http_get_variable_index, use->indices)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
-    return NGX_OK;
+    if (sv->split.data == NULL) {
+        return NGX_OK;
+    }
+
+    use->split = ngx_http_etcd_value_compile(cf, &sv->split);
+
+    return (use->split != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+char *
+ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_etcd_loc_conf_t *elcf = conf;
+
+    ngx_http_variable_t          *variable;
+    ngx_etcd_set_variable_t      *sv;
+    ngx_etcd_set_variable_use_t  *use;
+
+    sv = ngx_etcd_set_variable_add(cf, 0);
+    if (sv == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    variable = ngx_http_etcd_set_variable(cf, sv);
+    if (variable == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    use = ngx_etcd_set_variable_use(cf, &elcf->sets, variable, sv);
+    if (use == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    return (ngx_http_etcd_set_compile(cf, use) == NGX_OK) ? NGX_CONF_OK
+                                                          : NGX_CONF_ERROR;
 }
 
 
@@ -179,39 +185,23 @@ ngx_http_etcd_set_check_one(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 }
 
 
-static ngx_int_t
-ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-    uintptr_t data)
+ngx_int_t
+ngx_http_etcd_set_check(ngx_conf_t *cf)
 {
-    u_char                        buf[NGX_ETCD_PATTERN_PREFIX];
-    ngx_int_t                     rc;
-    ngx_str_t                     key, split;
-    ngx_http_etcd_loc_conf_t     *elcf;
-    ngx_etcd_set_variable_use_t  *use;
+    ngx_uint_t                 i;
+    ngx_etcd_main_conf_t      *emcf;
+    ngx_etcd_set_variable_t  **variables;
 
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+    emcf = ngx_etcd_conf_main(cf->cycle);
+    variables = emcf->set_variables.elts;
 
-    use = ngx_etcd_set_variable_find(elcf->sets, (void *) data);
-
-    if (use == NULL) {
-        v->not_found = 1;
-        return NGX_OK;
+    for (i = 0; i < emcf->set_variables.nelts; i++) {
+        if (!variables[i]->stream
+            && ngx_http_etcd_set_check_one(cf, variables[i]) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
     }
 
-    if (use->sv->secret) {
-        return ngx_http_etcd_pem_get(r, elcf->sets, use, v);
-    }
-
-    rc = ngx_etcd_set_variable_key(use, ngx_http_etcd_value_get, r, buf,
-                                   &key);
-
-    if (rc == NGX_ERROR
-        || (use->split != NULL
-            && ngx_http_complex_value(r, use->split, &split) != NGX_OK))
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_set_variable_get(use->sv, (rc == NGX_OK) ? &key : NULL,
-                                     use->split ? &split : NULL, v, r->pool);
+    return NGX_OK;
 }

@@ -43,25 +43,6 @@ typedef struct {
 } ngx_http_etcd_status_asked_t;
 
 
-static ngx_int_t ngx_http_etcd_status_parameter(ngx_conf_t *cf,
-    ngx_http_etcd_status_conf_t *conf, ngx_uint_t i);
-static ngx_int_t ngx_http_etcd_status_handler(ngx_http_request_t *r);
-static ngx_int_t ngx_http_etcd_status_send(ngx_http_request_t *r,
-    const ngx_http_etcd_format_t *format);
-static ngx_int_t ngx_http_etcd_status_format(ngx_http_request_t *r,
-    ngx_str_t *name, const ngx_http_etcd_format_t **format);
-static ngx_str_t *ngx_http_etcd_status_name(ngx_http_request_t *r,
-    ngx_str_t *name, ngx_str_t *arg);
-static const ngx_http_etcd_format_t *ngx_http_etcd_status_find(
-    ngx_str_t *name);
-static ngx_int_t ngx_http_etcd_status_asked(ngx_http_request_t *r,
-    const ngx_http_etcd_format_t *format, ngx_http_etcd_status_asked_t *asked);
-static ngx_int_t ngx_http_etcd_status_arg(ngx_http_request_t *r, char *name,
-    ngx_str_t *value);
-static ngx_int_t ngx_http_etcd_status_headers(ngx_http_request_t *r,
-    const ngx_http_etcd_format_t *format);
-
-
 /* the first one is the default */
 
 static const ngx_http_etcd_format_t  ngx_http_etcd_formats[] = {
@@ -89,124 +70,187 @@ static const ngx_http_etcd_format_t  ngx_http_etcd_formats[] = {
 };
 
 
-char *
-ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+/*
+ * The name of the directive has priority.  With "html" the argument may
+ * select "json": the page fetches its data.
+ */
+
+static ngx_str_t *
+ngx_http_etcd_status_name(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_str_t *arg)
 {
-    ngx_http_etcd_loc_conf_t *elcf = conf;
+    ngx_uint_t  page;
 
-    ngx_uint_t                 i;
-    ngx_http_core_loc_conf_t  *clcf;
+    page = ngx_etcd_str_is(name, "html");
 
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-
-    if (clcf->handler == ngx_http_etcd_status_handler) {
-        return "is duplicate";
+    if ((name->len != 0 && !page)
+        || ngx_http_arg(r, (u_char *) "format", 6, arg) != NGX_OK)
+    {
+        return name;
     }
 
-    clcf->handler = ngx_http_etcd_status_handler;
-    elcf->status.members = 0;
-
-    for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_http_etcd_status_parameter(cf, &elcf->status, i) != NGX_OK) {
-            return NGX_CONF_ERROR;
-        }
+    if (page && !ngx_etcd_str_is(arg, "json")) {
+        return name;
     }
 
-    return NGX_CONF_OK;
+    return arg;
 }
 
 
-static ngx_int_t
-ngx_http_etcd_status_parameter(ngx_conf_t *cf,
-    ngx_http_etcd_status_conf_t *conf, ngx_uint_t i)
+static const ngx_http_etcd_format_t *
+ngx_http_etcd_status_find(ngx_str_t *name)
 {
-    ngx_str_t  *value;
+    const ngx_http_etcd_format_t  *f;
 
-    value = cf->args->elts;
-
-    if (ngx_strcmp(value[i].data, "members=on") == 0) {
-        conf->members = 1;
-        return NGX_OK;
+    for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
+        if (ngx_etcd_str_equal(&f->name, name)) {
+            return f;
+        }
     }
 
-    if (ngx_strcmp(value[i].data, "members=off") == 0) {
-        conf->members = 0;
-        return NGX_OK;
+    return NULL;
+}
+
+
+/*
+ * Selects the format by name, if given; among several by the client's
+ * preference.
+ */
+
+static ngx_int_t
+ngx_http_etcd_status_format(ngx_http_request_t *r, ngx_str_t *name,
+    const ngx_http_etcd_format_t **format)
+{
+    ngx_str_t                      arg;
+    ngx_uint_t                     quality, best;
+    const ngx_http_etcd_format_t  *f;
+
+    name = ngx_http_etcd_status_name(r, name, &arg);
+
+    *format = (name->len != 0) ? ngx_http_etcd_status_find(name)
+                               : ngx_http_etcd_formats;
+
+    if (*format == NULL) {
+        return NGX_HTTP_BAD_REQUEST;
     }
 
-    if (ngx_strchr(value[i].data, '=') != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\", there are: members=on, "
-                           "members=off", &value[i]);
-        return NGX_ERROR;
-    }
+    best = 0;
 
-    if (ngx_http_etcd_status_find(&value[i]) == NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid status format \"%V\", there are: json, "
-                           "html, prometheus", &value[i]);
-        return NGX_ERROR;
-    }
+    for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
 
-    if (i != 1) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "status format \"%V\" %s", &value[i],
-                           conf->format.len ? "is the second one"
-                                            : "is not the first parameter");
-        return NGX_ERROR;
-    }
+        if (name->len != 0 && !ngx_etcd_str_equal(&f->name, name)) {
+            continue;
+        }
 
-    conf->format = value[i];
+        quality = ngx_http_etcd_accept(r, &f->type, &f->version);
+
+        if (quality > best) {
+            best = quality;
+            *format = f;
+        }
+    }
 
     return NGX_OK;
 }
 
 
-/*
- * A block within the location, such as "if", may process the request and has
- * no handler.
- */
+/* An argument of the request, decoded; empty: there is none. */
 
-void
-ngx_http_etcd_status_merge(ngx_http_etcd_status_conf_t *conf,
-    ngx_http_etcd_status_conf_t *prev)
+static ngx_int_t
+ngx_http_etcd_status_arg(ngx_http_request_t *r, char *name, ngx_str_t *value)
 {
-    if (conf->members == NGX_CONF_UNSET_UINT) {
-        *conf = *prev;
+    u_char     *src, *dst;
+    ngx_str_t   arg;
+
+    ngx_str_null(value);
+
+    if (ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &arg) != NGX_OK) {
+        return NGX_OK;
     }
+
+    dst = ngx_pnalloc(r->pool, arg.len + 1);
+    if (dst == NULL) {
+        return NGX_ERROR;
+    }
+
+    src = arg.data;
+    value->data = dst;
+
+    ngx_unescape_uri(&dst, &src, arg.len, 0);
+
+    value->len = dst - value->data;
+
+    return NGX_OK;
+}
+
+
+/* Arguments that would have no effect are refused. */
+
+static ngx_int_t
+ngx_http_etcd_status_asked(ngx_http_request_t *r,
+    const ngx_http_etcd_format_t *format, ngx_http_etcd_status_asked_t *asked)
+{
+    off_t       n;
+    ngx_str_t   from;
+    ngx_uint_t  json;
+
+    if (ngx_http_etcd_status_arg(r, "upstream", &asked->only) != NGX_OK
+        || ngx_http_etcd_status_arg(r, "set", &asked->like) != NGX_OK
+        || ngx_http_etcd_status_arg(r, "from", &from) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    json = (format->parts == ngx_etcd_status_json);
+    asked->after = 0;
+
+    if (json && asked->like.len != 0 && asked->only.len == 0) {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    if (from.len == 0) {
+        return NGX_OK;
+    }
+
+    n = ngx_atoof(from.data, from.len);
+
+    if (!json || asked->only.len == 0 || n == NGX_ERROR
+        || n > NGX_MAX_UINT32_VALUE)
+    {
+        return NGX_HTTP_BAD_REQUEST;
+    }
+
+    asked->after = (uint32_t) n;
+
+    return NGX_OK;
 }
 
 
 static ngx_int_t
-ngx_http_etcd_status_handler(ngx_http_request_t *r)
+ngx_http_etcd_status_headers(ngx_http_request_t *r,
+    const ngx_http_etcd_format_t *format)
 {
-    ngx_int_t                      rc;
-    ngx_http_etcd_loc_conf_t      *elcf;
-    const ngx_http_etcd_format_t  *format;
+    ngx_table_elt_t  *h;
 
-    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
-        return NGX_HTTP_NOT_ALLOWED;
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
     }
 
-    rc = ngx_http_discard_request_body(r);
+    h->hash = 1;
+    ngx_http_etcd_header_alone(h);
+    ngx_str_set(&h->key, "Cache-Control");
+    ngx_str_set(&h->value, "no-store");
 
-    if (rc != NGX_OK) {
-        return rc;
-    }
+    r->headers_out.status = NGX_HTTP_OK;
+    r->headers_out.content_length_n = -1;
+    r->headers_out.content_type = format->content_type;
 
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+    /* without the parameters: the gzip filter compares the type */
 
-    rc = ngx_http_etcd_status_format(r, &elcf->status.format, &format);
+    r->headers_out.content_type_len = format->type.len;
 
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    if (format->parts == NULL) {
-        return ngx_http_etcd_page(r);
-    }
-
-    return ngx_http_etcd_status_send(r, format);
+    return NGX_OK;
 }
 
 
@@ -265,185 +309,122 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
 }
 
 
-/* Arguments that would have no effect are refused. */
+static ngx_int_t
+ngx_http_etcd_status_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                      rc;
+    ngx_http_etcd_loc_conf_t      *elcf;
+    const ngx_http_etcd_format_t  *format;
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        return NGX_HTTP_NOT_ALLOWED;
+    }
+
+    rc = ngx_http_discard_request_body(r);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    rc = ngx_http_etcd_status_format(r, &elcf->status.format, &format);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (format->parts == NULL) {
+        return ngx_http_etcd_page(r);
+    }
+
+    return ngx_http_etcd_status_send(r, format);
+}
+
 
 static ngx_int_t
-ngx_http_etcd_status_asked(ngx_http_request_t *r,
-    const ngx_http_etcd_format_t *format, ngx_http_etcd_status_asked_t *asked)
+ngx_http_etcd_status_parameter(ngx_conf_t *cf,
+    ngx_http_etcd_status_conf_t *conf, ngx_uint_t i)
 {
-    off_t       n;
-    ngx_str_t   from;
-    ngx_uint_t  json;
+    ngx_str_t  *value;
 
-    if (ngx_http_etcd_status_arg(r, "upstream", &asked->only) != NGX_OK
-        || ngx_http_etcd_status_arg(r, "set", &asked->like) != NGX_OK
-        || ngx_http_etcd_status_arg(r, "from", &from) != NGX_OK)
-    {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
+    value = cf->args->elts;
 
-    json = (format->parts == ngx_etcd_status_json);
-    asked->after = 0;
-
-    if (json && asked->like.len != 0 && asked->only.len == 0) {
-        return NGX_HTTP_BAD_REQUEST;
-    }
-
-    if (from.len == 0) {
+    if (ngx_strcmp(value[i].data, "members=on") == 0) {
+        conf->members = 1;
         return NGX_OK;
     }
 
-    n = ngx_atoof(from.data, from.len);
-
-    if (!json || asked->only.len == 0 || n == NGX_ERROR
-        || n > NGX_MAX_UINT32_VALUE)
-    {
-        return NGX_HTTP_BAD_REQUEST;
+    if (ngx_strcmp(value[i].data, "members=off") == 0) {
+        conf->members = 0;
+        return NGX_OK;
     }
 
-    asked->after = (uint32_t) n;
+    if (ngx_strchr(value[i].data, '=') != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\", there are: members=on, "
+                           "members=off", &value[i]);
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_etcd_status_find(&value[i]) == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid status format \"%V\", there are: json, "
+                           "html, prometheus", &value[i]);
+        return NGX_ERROR;
+    }
+
+    if (i != 1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "status format \"%V\" %s", &value[i],
+                           conf->format.len ? "is the second one"
+                                            : "is not the first parameter");
+        return NGX_ERROR;
+    }
+
+    conf->format = value[i];
 
     return NGX_OK;
 }
 
 
-/* An argument of the request, decoded; empty: there is none. */
-
-static ngx_int_t
-ngx_http_etcd_status_arg(ngx_http_request_t *r, char *name, ngx_str_t *value)
+char *
+ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
-    u_char     *src, *dst;
-    ngx_str_t   arg;
+    ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    ngx_str_null(value);
+    ngx_uint_t                 i;
+    ngx_http_core_loc_conf_t  *clcf;
 
-    if (ngx_http_arg(r, (u_char *) name, ngx_strlen(name), &arg) != NGX_OK) {
-        return NGX_OK;
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler == ngx_http_etcd_status_handler) {
+        return "is duplicate";
     }
 
-    dst = ngx_pnalloc(r->pool, arg.len + 1);
-    if (dst == NULL) {
-        return NGX_ERROR;
+    clcf->handler = ngx_http_etcd_status_handler;
+    elcf->status.members = 0;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        if (ngx_http_etcd_status_parameter(cf, &elcf->status, i) != NGX_OK) {
+            return NGX_CONF_ERROR;
+        }
     }
 
-    src = arg.data;
-    value->data = dst;
-
-    ngx_unescape_uri(&dst, &src, arg.len, 0);
-
-    value->len = dst - value->data;
-
-    return NGX_OK;
+    return NGX_CONF_OK;
 }
 
 
 /*
- * Selects the format by name, if given; among several by the client's
- * preference.
+ * A block within the location, such as "if", may process the request and has
+ * no handler.
  */
 
-static ngx_int_t
-ngx_http_etcd_status_format(ngx_http_request_t *r, ngx_str_t *name,
-    const ngx_http_etcd_format_t **format)
+void
+ngx_http_etcd_status_merge(ngx_http_etcd_status_conf_t *conf,
+    ngx_http_etcd_status_conf_t *prev)
 {
-    ngx_str_t                      arg;
-    ngx_uint_t                     quality, best;
-    const ngx_http_etcd_format_t  *f;
-
-    name = ngx_http_etcd_status_name(r, name, &arg);
-
-    *format = (name->len != 0) ? ngx_http_etcd_status_find(name)
-                               : ngx_http_etcd_formats;
-
-    if (*format == NULL) {
-        return NGX_HTTP_BAD_REQUEST;
+    if (conf->members == NGX_CONF_UNSET_UINT) {
+        *conf = *prev;
     }
-
-    best = 0;
-
-    for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
-
-        if (name->len != 0 && !ngx_etcd_str_equal(&f->name, name)) {
-            continue;
-        }
-
-        quality = ngx_http_etcd_accept(r, &f->type, &f->version);
-
-        if (quality > best) {
-            best = quality;
-            *format = f;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-/*
- * The name of the directive has priority.  With "html" the argument may
- * select "json": the page fetches its data.
- */
-
-static ngx_str_t *
-ngx_http_etcd_status_name(ngx_http_request_t *r, ngx_str_t *name,
-    ngx_str_t *arg)
-{
-    ngx_uint_t  page;
-
-    page = ngx_etcd_str_is(name, "html");
-
-    if ((name->len != 0 && !page)
-        || ngx_http_arg(r, (u_char *) "format", 6, arg) != NGX_OK)
-    {
-        return name;
-    }
-
-    if (page && !ngx_etcd_str_is(arg, "json")) {
-        return name;
-    }
-
-    return arg;
-}
-
-
-static const ngx_http_etcd_format_t *
-ngx_http_etcd_status_find(ngx_str_t *name)
-{
-    const ngx_http_etcd_format_t  *f;
-
-    for (f = ngx_http_etcd_formats; f->name.len != 0; f++) {
-        if (ngx_etcd_str_equal(&f->name, name)) {
-            return f;
-        }
-    }
-
-    return NULL;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_status_headers(ngx_http_request_t *r,
-    const ngx_http_etcd_format_t *format)
-{
-    ngx_table_elt_t  *h;
-
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    h->hash = 1;
-    ngx_http_etcd_header_alone(h);
-    ngx_str_set(&h->key, "Cache-Control");
-    ngx_str_set(&h->value, "no-store");
-
-    r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = -1;
-    r->headers_out.content_type = format->content_type;
-
-    /* without the parameters: the gzip filter compares the type */
-
-    r->headers_out.content_type_len = format->type.len;
-
-    return NGX_OK;
 }

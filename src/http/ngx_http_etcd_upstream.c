@@ -15,21 +15,323 @@
 #include <ngx_http_etcd_wait.h>
 
 
-static ngx_int_t ngx_http_etcd_init_upstream(ngx_conf_t *cf,
-    ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_init_servers(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream, ngx_array_t *servers);
-static ngx_int_t ngx_http_etcd_init_peer(ngx_http_request_t *r,
-    ngx_http_upstream_srv_conf_t *us);
-static ngx_int_t ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc);
-static ngx_int_t ngx_http_etcd_first_peer(ngx_http_request_t *r,
-    ngx_etcd_peer_data_t *pd);
-static void ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t type);
-static void ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state);
-static void ngx_http_etcd_close(void *data);
-static void ngx_http_etcd_upstream_written(ngx_http_request_t *r);
+static ngx_int_t
+ngx_http_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_array_t *servers)
+{
+    ngx_uint_t                   i, n;
+    ngx_etcd_member_attr_t       attr;
+    ngx_http_upstream_server_t  *server;
+
+    server = servers->elts;
+    n = 0;
+
+    for (i = 0; i < servers->nelts; i++) {
+
+        if (ngx_etcd_upstream_is_placeholder(&server[i].name)) {
+            continue;
+        }
+
+        if (ngx_http_etcd_server_resolves(&server[i])) {
+            ngx_etcd_upstream_refuse_name(cf, upstream, &server[i].name);
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_upstream_server_attr(&attr, &server[i]);
+
+        if (ngx_http_etcd_server_drains(&server[i])) {
+            attr.down = 0;
+            attr.drain = 1;
+        }
+
+        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
+                                     server[i].addrs, server[i].naddrs, &attr,
+                                     ngx_http_etcd_server_route(&server[i]))
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        server[n++] = server[i];
+    }
+
+    servers->nelts = n;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Called when there is no table: ends the request with "etcd_unknown_status" or
+ * 503.  The request has not been sent: nothing of it is left in the upstream.
+ */
+
+static ngx_int_t
+ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_uint_t                 status;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    status = NGX_HTTP_SERVICE_UNAVAILABLE;
+
+    if (rc == NGX_DECLINED) {
+        status = elcf->unknown_status;
+
+    } else if (rc == NGX_BUSY) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "no such set yet: not all keys in etcd are known");
+
+    } else {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "upstream cannot be read: %s",
+                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
+    }
+
+    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
+                   "etcd: no set, status %ui", status);
+
+    ngx_http_etcd_pause_detach(r);
+    ngx_http_etcd_pause_release(r);
+    ngx_http_finalize_request(r, status);
+
+    return NGX_ERROR;
+}
+
+
+static void
+ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    if (ngx_http_etcd_notify_header(type)) {
+        ngx_etcd_pick_header(data);
+    }
+}
+
+
+/* Without a status nobody knows whether the peer would have answered. */
+
+static void
+ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_uint_t              failed, status;
+    ngx_http_upstream_t    *u;
+    ngx_etcd_eject_conf_t  *eject;
+
+    u = (ngx_http_upstream_t *)
+            ((u_char *) pc - offsetof(ngx_http_upstream_t, peer));
+
+    eject = ngx_etcd_peer_data_of(pick)->upstream->eject;
+    failed = (state & NGX_PEER_FAILED) != 0;
+    status = u->state->status;
+
+    if (failed || status != 0) {
+        ngx_etcd_peer_data_answered(pick, failed
+                                          || (eject != NULL
+                                              && ngx_etcd_eject_status(eject,
+                                                                   status)));
+    }
+
+    ngx_etcd_pick_free(pc, data, state);
+}
+
+
+/*
+ * Called when the peer in use is no longer the leader, or when a member has
+ * left for close_after, in any state of the request.  The request ends as if
+ * the connection to the peer had failed, without another try.  The connection
+ * is closed by nginx's handling of a client abort; this function then
+ * finalizes the request.
+ */
+
+static void
+ngx_http_etcd_close(void *data)
+{
+    ngx_http_request_t *r = data;
+
+    ngx_http_upstream_t   *u;
+    ngx_etcd_peer_data_t  *pd;
+
+    u = r->upstream;
+
+    if (u->cleanup == NULL) {
+        return;
+    }
+
+    pd = ngx_http_etcd_upstream_peer_data(r);
+
+    if (pd == NULL || pd->upstream->service->rules.leader) {
+        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
+                      "etcd: closing connection to former leader %V",
+                      u->peer.name);
+    }
+
+    ngx_http_etcd_upstream_cut(r, NGX_HTTP_BAD_GATEWAY);
+}
+
+
+/*
+ * There was a member when the request passed the etcd_wait phase, but a body
+ * may have been read since then, and other workers change the zone at any
+ * time.  nginx cannot wait in the connect step: the first peer is picked
+ * here.
+ */
+
+static ngx_int_t
+ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
+{
+    ngx_uint_t  again;
+
+    if (!ngx_http_etcd_wait_for(r, pd->upstream->service)) {
+        return NGX_OK;
+    }
+
+    again = 0;
+
+    if (ngx_etcd_pin_owned(pd, r->upstream)) {
+
+        /* a cached value would be the same in the next build */
+
+        if (!ngx_etcd_pin_complete(pd)) {
+            return NGX_OK;
+        }
+
+        again = !ngx_etcd_pin_leads(pd);
+    }
+
+    if (!again
+        && !ngx_http_etcd_wait_yields(r, pd->table)
+        && ngx_etcd_pick_early(&r->upstream->peer, &pd->pick) == NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    if (ngx_http_etcd_wait_peer(r, pd->table, again) != NGX_AGAIN) {
+        return NGX_OK;
+    }
+
+    if (ngx_etcd_pin_owned(pd, r->upstream)) {
+        ngx_etcd_pin_renew(pd);
+    }
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_init_peer(ngx_http_request_t *r,
+    ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_int_t                  rc;
+    ngx_etcd_table_t          *table;
+    ngx_etcd_peer_data_t      *pd;
+    ngx_http_etcd_srv_conf_t  *escf;
+
+    escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
+
+    pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
+
+    if (ngx_etcd_pin_owned(pd, r->upstream)) {
+        ngx_etcd_pin_connect(pd, &r->upstream->peer, r->pool);
+
+    } else {
+        table = ngx_etcd_pattern_values_table(escf->upstream.service,
+                                              ngx_http_etcd_value_get, r, &rc);
+
+        if (table == NULL) {
+            return ngx_http_etcd_refuse(r, rc);
+        }
+
+        ngx_etcd_table_follow(table);
+
+        pd = ngx_etcd_peer_data_create(&escf->upstream, table,
+                                       &r->upstream->peer, r->pool);
+        if (pd == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_set_ctx(r, pd, ngx_http_etcd_module);
+    }
+
+    ngx_etcd_peer_head_set(&pd->pick,
+                           (ngx_http_upstream_rr_peers_t *) us->peer.data,
+                           escf->none);
+    ngx_etcd_peer_owner(&r->upstream->peer, r);
+
+    if (escf->upstream.method->works != NULL) {
+        r->upstream->peer.notify = ngx_http_etcd_notify_peer;
+        ngx_etcd_peer_notify(&r->upstream->peer,
+                             NGX_HTTP_UPSTREAM_NOTIFY_HEADER);
+    }
+
+    if (ngx_etcd_upstream_observes(&escf->upstream)) {
+        r->upstream->peer.free = ngx_http_etcd_free_peer;
+    }
+
+    if (ngx_etcd_pick_tell(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (escf->key != NULL
+        && ngx_http_complex_value(r, escf->key, &pd->pick.key) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return escf->upstream.service->awaited
+           ? ngx_http_etcd_first_peer(r, pd) : NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
+{
+    ngx_http_etcd_srv_conf_t      *escf;
+    ngx_http_upstream_rr_peers_t  *peers;
+
+    escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
+
+    if (ngx_http_etcd_init_servers(cf, &escf->upstream, us->servers)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /*
+     * "zone" copies nginx's own list of peers and other modules read it: an
+     * empty list must exist, and a peer for those that read the current one.
+     */
+
+    peers = ngx_pcalloc(cf->pool, sizeof(ngx_http_upstream_rr_peers_t));
+    if (peers == NULL) {
+        return NGX_ERROR;
+    }
+
+    peers->name = &us->host;
+
+    /* "sticky" calls this function instead of nginx */
+
+    escf->upstream.service->rules.sids =
+        (NGX_ETCD_HAVE_SID
+         && us->peer.init_upstream != ngx_http_etcd_init_upstream);
+
+    escf->none = ngx_pcalloc(cf->pool,
+                             sizeof(ngx_http_upstream_rr_peer_t));
+    if (escf->none == NULL) {
+        return NGX_ERROR;
+    }
+
+    us->peer.data = peers;
+    us->peer.init = ngx_http_etcd_init_peer;
+
+    ngx_etcd_upstream_done(&escf->upstream);
+
+    return NGX_OK;
+}
 
 
 char *
@@ -113,325 +415,6 @@ ngx_http_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_int_t
-ngx_http_etcd_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
-{
-    ngx_http_etcd_srv_conf_t      *escf;
-    ngx_http_upstream_rr_peers_t  *peers;
-
-    escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
-
-    if (ngx_http_etcd_init_servers(cf, &escf->upstream, us->servers)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    /*
-     * "zone" copies nginx's own list of peers and other modules read it: an
-     * empty list must exist, and a peer for those that read the current one.
-     */
-
-    peers = ngx_pcalloc(cf->pool, sizeof(ngx_http_upstream_rr_peers_t));
-    if (peers == NULL) {
-        return NGX_ERROR;
-    }
-
-    peers->name = &us->host;
-
-    /* "sticky" calls this function instead of nginx */
-
-    escf->upstream.service->rules.sids =
-        (NGX_ETCD_HAVE_SID
-         && us->peer.init_upstream != ngx_http_etcd_init_upstream);
-
-    escf->none = ngx_pcalloc(cf->pool,
-                             sizeof(ngx_http_upstream_rr_peer_t));
-    if (escf->none == NULL) {
-        return NGX_ERROR;
-    }
-
-    us->peer.data = peers;
-    us->peer.init = ngx_http_etcd_init_peer;
-
-    ngx_etcd_upstream_done(&escf->upstream);
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_array_t *servers)
-{
-    ngx_uint_t                   i, n;
-    ngx_etcd_member_attr_t       attr;
-    ngx_http_upstream_server_t  *server;
-
-    server = servers->elts;
-    n = 0;
-
-    for (i = 0; i < servers->nelts; i++) {
-
-        if (ngx_etcd_upstream_is_placeholder(&server[i].name)) {
-            continue;
-        }
-
-        if (ngx_http_etcd_server_resolves(&server[i])) {
-            ngx_etcd_upstream_refuse_name(cf, upstream, &server[i].name);
-            return NGX_ERROR;
-        }
-
-        ngx_etcd_upstream_server_attr(&attr, &server[i]);
-
-        if (ngx_http_etcd_server_drains(&server[i])) {
-            attr.down = 0;
-            attr.drain = 1;
-        }
-
-        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
-                                     server[i].addrs, server[i].naddrs, &attr,
-                                     ngx_http_etcd_server_route(&server[i]))
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        server[n++] = server[i];
-    }
-
-    servers->nelts = n;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_init_peer(ngx_http_request_t *r,
-    ngx_http_upstream_srv_conf_t *us)
-{
-    ngx_int_t                  rc;
-    ngx_etcd_table_t          *table;
-    ngx_etcd_peer_data_t      *pd;
-    ngx_http_etcd_srv_conf_t  *escf;
-
-    escf = ngx_http_conf_upstream_srv_conf(us, ngx_http_etcd_module);
-
-    pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
-
-    if (ngx_etcd_pin_owned(pd, r->upstream)) {
-        ngx_etcd_pin_connect(pd, &r->upstream->peer, r->pool);
-
-    } else {
-        table = ngx_etcd_pattern_values_table(escf->upstream.service,
-                                              ngx_http_etcd_value_get, r, &rc);
-
-        if (table == NULL) {
-            return ngx_http_etcd_refuse(r, rc);
-        }
-
-        ngx_etcd_table_follow(table);
-
-        pd = ngx_etcd_peer_data_create(&escf->upstream, table,
-                                       &r->upstream->peer, r->pool);
-        if (pd == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_http_set_ctx(r, pd, ngx_http_etcd_module);
-    }
-
-    ngx_etcd_peer_head_set(&pd->pick,
-                           (ngx_http_upstream_rr_peers_t *) us->peer.data,
-                           escf->none);
-    ngx_etcd_peer_owner(&r->upstream->peer, r);
-
-    if (escf->upstream.method->works != NULL) {
-        r->upstream->peer.notify = ngx_http_etcd_notify_peer;
-        ngx_etcd_peer_notify(&r->upstream->peer,
-                             NGX_HTTP_UPSTREAM_NOTIFY_HEADER);
-    }
-
-    if (ngx_etcd_upstream_observes(&escf->upstream)) {
-        r->upstream->peer.free = ngx_http_etcd_free_peer;
-    }
-
-    if (ngx_etcd_pick_tell(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (escf->key != NULL
-        && ngx_http_complex_value(r, escf->key, &pd->pick.key) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return escf->upstream.service->awaited
-           ? ngx_http_etcd_first_peer(r, pd) : NGX_OK;
-}
-
-
-/*
- * Called when there is no table: ends the request with "etcd_unknown_status" or
- * 503.  The request has not been sent: nothing of it is left in the upstream.
- */
-
-static ngx_int_t
-ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc)
-{
-    ngx_uint_t                 status;
-    ngx_http_etcd_loc_conf_t  *elcf;
-
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-
-    status = NGX_HTTP_SERVICE_UNAVAILABLE;
-
-    if (rc == NGX_DECLINED) {
-        status = elcf->unknown_status;
-
-    } else if (rc == NGX_BUSY) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "no such set yet: not all keys in etcd are known");
-
-    } else {
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "upstream cannot be read: %s",
-                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
-    }
-
-    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
-                   "etcd: no set, status %ui", status);
-
-    ngx_http_etcd_pause_detach(r);
-    ngx_http_etcd_pause_release(r);
-    ngx_http_finalize_request(r, status);
-
-    return NGX_ERROR;
-}
-
-
-/*
- * There was a member when the request passed the etcd_wait phase, but a body
- * may have been read since then, and other workers change the zone at any
- * time.  nginx cannot wait in the connect step: the first peer is picked
- * here.
- */
-
-static ngx_int_t
-ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
-{
-    ngx_uint_t  again;
-
-    if (!ngx_http_etcd_wait_for(r, pd->upstream->service)) {
-        return NGX_OK;
-    }
-
-    again = 0;
-
-    if (ngx_etcd_pin_owned(pd, r->upstream)) {
-
-        /* a cached value would be the same in the next build */
-
-        if (!ngx_etcd_pin_complete(pd)) {
-            return NGX_OK;
-        }
-
-        again = !ngx_etcd_pin_leads(pd);
-    }
-
-    if (!again
-        && !ngx_http_etcd_wait_yields(r, pd->table)
-        && ngx_etcd_pick_early(&r->upstream->peer, &pd->pick) == NGX_OK)
-    {
-        return NGX_OK;
-    }
-
-    if (ngx_http_etcd_wait_peer(r, pd->table, again) != NGX_AGAIN) {
-        return NGX_OK;
-    }
-
-    if (ngx_etcd_pin_owned(pd, r->upstream)) {
-        ngx_etcd_pin_renew(pd);
-    }
-
-    return NGX_ERROR;
-}
-
-
-static void
-ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t type)
-{
-    if (ngx_http_etcd_notify_header(type)) {
-        ngx_etcd_pick_header(data);
-    }
-}
-
-
-/* Without a status nobody knows whether the peer would have answered. */
-
-static void
-ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state)
-{
-    ngx_etcd_pick_t *pick = data;
-
-    ngx_uint_t              failed, status;
-    ngx_http_upstream_t    *u;
-    ngx_etcd_eject_conf_t  *eject;
-
-    u = (ngx_http_upstream_t *)
-            ((u_char *) pc - offsetof(ngx_http_upstream_t, peer));
-
-    eject = ngx_etcd_peer_data_of(pick)->upstream->eject;
-    failed = (state & NGX_PEER_FAILED) != 0;
-    status = u->state->status;
-
-    if (failed || status != 0) {
-        ngx_etcd_peer_data_answered(pick, failed
-                                          || (eject != NULL
-                                              && ngx_etcd_eject_status(eject,
-                                                                   status)));
-    }
-
-    ngx_etcd_pick_free(pc, data, state);
-}
-
-
-/*
- * Called when the peer in use is no longer the leader, or when a member has
- * left for close_after, in any state of the request.  The request ends as if
- * the connection to the peer had failed, without another try.  The connection
- * is closed by nginx's handling of a client abort; this function then
- * finalizes the request.
- */
-
-static void
-ngx_http_etcd_close(void *data)
-{
-    ngx_http_request_t *r = data;
-
-    ngx_http_upstream_t   *u;
-    ngx_etcd_peer_data_t  *pd;
-
-    u = r->upstream;
-
-    if (u->cleanup == NULL) {
-        return;
-    }
-
-    pd = ngx_http_etcd_upstream_peer_data(r);
-
-    if (pd == NULL || pd->upstream->service->rules.leader) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "etcd: closing connection to former leader %V",
-                      u->peer.name);
-    }
-
-    ngx_http_etcd_upstream_cut(r, NGX_HTTP_BAD_GATEWAY);
-}
-
-
 void
 ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
 {
@@ -442,6 +425,15 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
     (void) ngx_http_etcd_upstream_end(r, status);
 
     ngx_http_run_posted_requests(c);
+}
+
+
+/* If nginx waits for the thread in order to terminate the request, it can. */
+
+static void
+ngx_http_etcd_upstream_written(ngx_http_request_t *r)
+{
+    ngx_http_finalize_request(r, r->connection->error ? NGX_ERROR : NGX_OK);
 }
 
 
@@ -499,15 +491,6 @@ ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
     }
 
     return NGX_OK;
-}
-
-
-/* If nginx waits for the thread in order to terminate the request, it can. */
-
-static void
-ngx_http_etcd_upstream_written(ngx_http_request_t *r)
-{
-    ngx_http_finalize_request(r, r->connection->error ? NGX_ERROR : NGX_OK);
 }
 
 

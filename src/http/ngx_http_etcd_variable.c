@@ -14,12 +14,55 @@
 #include <ngx_http_etcd_variable.h>
 
 
-static ngx_int_t ngx_http_etcd_member_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_etcd_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
-static ngx_int_t ngx_http_etcd_election_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data);
+
+
+static ngx_int_t
+ngx_http_etcd_member_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_int_t             rc;
+    ngx_etcd_peer_t      *peer;
+    ngx_etcd_variable_t  *variable;
+
+    variable = (ngx_etcd_variable_t *) data;
+
+    rc = ngx_http_etcd_pin(r, &peer);
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    if (rc == NGX_DECLINED) {
+        peer = ngx_etcd_peer_data_peer(ngx_http_etcd_upstream_peer_data(r));
+    }
+
+    return variable->member(&variable->name, peer, v, r->pool);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_election_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_str_t             *name;
+    ngx_etcd_campaign_t   *campaign;
+    ngx_etcd_admission_t  *admission;
+
+    name = (ngx_str_t *) data;
+    campaign = ngx_etcd_election_variable_campaign(name);
+
+    if (campaign == NULL) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    admission = ngx_http_etcd_require_leader_admission(r, campaign);
+
+    return ngx_etcd_election_variable_value(name, campaign, admission, v,
+                                            r->pool);
+}
 
 
 ngx_int_t
@@ -55,30 +98,6 @@ ngx_http_etcd_variable_add(ngx_conf_t *cf)
 
 
 static ngx_int_t
-ngx_http_etcd_member_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data)
-{
-    ngx_int_t             rc;
-    ngx_etcd_peer_t      *peer;
-    ngx_etcd_variable_t  *variable;
-
-    variable = (ngx_etcd_variable_t *) data;
-
-    rc = ngx_http_etcd_pin(r, &peer);
-
-    if (rc == NGX_ERROR) {
-        return NGX_ERROR;
-    }
-
-    if (rc == NGX_DECLINED) {
-        peer = ngx_etcd_peer_data_peer(ngx_http_etcd_upstream_peer_data(r));
-    }
-
-    return variable->member(&variable->name, peer, v, r->pool);
-}
-
-
-static ngx_int_t
 ngx_http_etcd_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
@@ -88,27 +107,4 @@ ngx_http_etcd_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 
     return variable->request(&variable->name,
                              ngx_http_etcd_upstream_peer_data(r), v, r->pool);
-}
-
-
-static ngx_int_t
-ngx_http_etcd_election_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data)
-{
-    ngx_str_t             *name;
-    ngx_etcd_campaign_t   *campaign;
-    ngx_etcd_admission_t  *admission;
-
-    name = (ngx_str_t *) data;
-    campaign = ngx_etcd_election_variable_campaign(name);
-
-    if (campaign == NULL) {
-        v->not_found = 1;
-        return NGX_OK;
-    }
-
-    admission = ngx_http_etcd_require_leader_admission(r, campaign);
-
-    return ngx_etcd_election_variable_value(name, campaign, admission, v,
-                                            r->pool);
 }

@@ -27,19 +27,199 @@ typedef struct {
 } ngx_http_etcd_wait_ctx_t;
 
 
-static ngx_int_t ngx_http_etcd_wait_begin(ngx_http_request_t *r,
-    ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
-    ngx_etcd_wait_queue_t *queue, ngx_uint_t peer);
-static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_find_ctx(
-    ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
-    ngx_msec_t *waited);
-static ngx_http_etcd_wait_ctx_t *ngx_http_etcd_wait_get_ctx(
-    ngx_http_request_t *r, ngx_etcd_service_conf_t *service,
-    ngx_msec_t *waited);
-static ngx_uint_t ngx_http_etcd_wait_end(ngx_http_etcd_wait_ctx_t *ctx);
-static void ngx_http_etcd_wait_cleanup(void *data);
-static void ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry);
-static void ngx_http_etcd_wait_connect(ngx_http_request_t *r);
+/* Returns 1 if the request was waiting; it does not continue. */
+
+static ngx_uint_t
+ngx_http_etcd_wait_end(ngx_http_etcd_wait_ctx_t *ctx)
+{
+    if (ctx->entry.wait_queue == NULL) {
+        return 0;
+    }
+
+    ngx_etcd_wait_queue_cancel(&ctx->entry);
+
+    if (ctx->peer && ctx->request->uri_changes == ctx->changes) {
+        ngx_http_etcd_pause_release(ctx->request);
+    }
+
+    return 1;
+}
+
+
+static void
+ngx_http_etcd_wait_cleanup(void *data)
+{
+    ngx_http_etcd_wait_ctx_t *ctx = data;
+
+    (void) ngx_http_etcd_wait_end(ctx);
+}
+
+
+static ngx_http_etcd_wait_ctx_t *
+ngx_http_etcd_wait_find_ctx(ngx_http_request_t *r,
+    ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
+{
+    ngx_http_cleanup_t        *cln;
+    ngx_http_etcd_wait_ctx_t  *ctx, *found;
+
+    found = NULL;
+    *waited = 0;
+
+    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
+
+        if (cln->handler != ngx_http_etcd_wait_cleanup) {
+            continue;
+        }
+
+        ctx = cln->data;
+
+        if (ctx->service != service) {
+            continue;
+        }
+
+        *waited = ngx_max(*waited, ctx->entry.waited);
+
+        if (ctx->request == r) {
+            found = ctx;
+        }
+    }
+
+    return found;
+}
+
+
+/* Calls the balancer again; this nginx may not lead any more. */
+
+static void
+ngx_http_etcd_wait_connect(ngx_http_request_t *r)
+{
+    ngx_int_t          rc;
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    rc = ngx_http_etcd_require_leader_handler(r);
+
+    if (rc == NGX_DECLINED) {
+
+        /* nginx's content handlers count, too: the request may end at once */
+
+        r->main->count++;
+
+        ngx_http_etcd_pause_restart(r);
+        ngx_http_etcd_lock_hold_attach(r);
+
+        ngx_http_finalize_request(r, NGX_DONE);
+
+    } else {
+        ngx_http_etcd_pause_release(r);
+        ngx_http_etcd_client_skip_body(r);
+        ngx_http_finalize_request(r, rc);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* Runs the phase again, which proceeds or fails as without a wait. */
+
+static void
+ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
+{
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    ctx = entry->data;
+
+    if (!ngx_http_etcd_pause_lasts(ctx->request, ctx->changes)) {
+        return;
+    }
+
+    if (ctx->peer) {
+        ngx_http_etcd_wait_connect(ctx->request);
+
+    } else {
+        ngx_http_etcd_pause_end(ctx->request);
+    }
+}
+
+
+/*
+ * An internal redirect clears the contexts of a request: waits are found in
+ * the cleanup list.  A request with its subrequests and redirects waits no
+ * longer for an upstream than a single request.
+ */
+
+static ngx_http_etcd_wait_ctx_t *
+ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
+    ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
+{
+    ngx_http_cleanup_t        *cln;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    ctx = ngx_http_etcd_wait_find_ctx(r, service, waited);
+
+    if (ctx != NULL) {
+        return ctx;
+    }
+
+    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_wait_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_memzero(ctx, sizeof(ngx_http_etcd_wait_ctx_t));
+
+    cln->handler = ngx_http_etcd_wait_cleanup;
+
+    ctx->request = r;
+    ctx->service = service;
+    ctx->entry.handler = ngx_http_etcd_wait_over;
+    ctx->entry.data = ctx;
+
+    return ctx;
+}
+
+
+/*
+ * NGX_AGAIN, NGX_DECLINED and NGX_BUSY are those of ngx_etcd_wait_begin().
+ * Without a table the request waits for its set.
+ */
+
+static ngx_int_t
+ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
+    ngx_etcd_table_t *table, ngx_etcd_wait_queue_t *queue, ngx_uint_t peer)
+{
+    ngx_msec_t                 waited;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    ctx = ngx_http_etcd_wait_get_ctx(r, wait->service, &waited);
+    if (ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    ctx->peer = peer;
+    ctx->changes = r->uri_changes;
+
+    /* detect a client that closes the connection */
+
+    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (table == NULL) {
+        return ngx_etcd_wait_loading(wait, &ctx->entry, waited,
+                                     r->connection->log);
+    }
+
+    return ngx_etcd_wait_begin(wait, table, queue, &ctx->entry, waited,
+                               r->connection->log);
+}
 
 
 ngx_int_t
@@ -155,42 +335,6 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
 }
 
 
-/*
- * NGX_AGAIN, NGX_DECLINED and NGX_BUSY are those of ngx_etcd_wait_begin().
- * Without a table the request waits for its set.
- */
-
-static ngx_int_t
-ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
-    ngx_etcd_table_t *table, ngx_etcd_wait_queue_t *queue, ngx_uint_t peer)
-{
-    ngx_msec_t                 waited;
-    ngx_http_etcd_wait_ctx_t  *ctx;
-
-    ctx = ngx_http_etcd_wait_get_ctx(r, wait->service, &waited);
-    if (ctx == NULL) {
-        return NGX_ERROR;
-    }
-
-    ctx->peer = peer;
-    ctx->changes = r->uri_changes;
-
-    /* detect a client that closes the connection */
-
-    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (table == NULL) {
-        return ngx_etcd_wait_loading(wait, &ctx->entry, waited,
-                                     r->connection->log);
-    }
-
-    return ngx_etcd_wait_begin(wait, table, queue, &ctx->entry, waited,
-                               r->connection->log);
-}
-
-
 ngx_uint_t
 ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
 {
@@ -240,163 +384,4 @@ ngx_http_etcd_wait_background(ngx_http_request_t *r)
     }
 
     return NULL;
-}
-
-
-/*
- * An internal redirect clears the contexts of a request: waits are found in
- * the cleanup list.  A request with its subrequests and redirects waits no
- * longer for an upstream than a single request.
- */
-
-static ngx_http_etcd_wait_ctx_t *
-ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
-    ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
-{
-    ngx_http_cleanup_t        *cln;
-    ngx_http_etcd_wait_ctx_t  *ctx;
-
-    ctx = ngx_http_etcd_wait_find_ctx(r, service, waited);
-
-    if (ctx != NULL) {
-        return ctx;
-    }
-
-    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_wait_ctx_t));
-    if (cln == NULL) {
-        return NULL;
-    }
-
-    ctx = cln->data;
-    ngx_memzero(ctx, sizeof(ngx_http_etcd_wait_ctx_t));
-
-    cln->handler = ngx_http_etcd_wait_cleanup;
-
-    ctx->request = r;
-    ctx->service = service;
-    ctx->entry.handler = ngx_http_etcd_wait_over;
-    ctx->entry.data = ctx;
-
-    return ctx;
-}
-
-
-static ngx_http_etcd_wait_ctx_t *
-ngx_http_etcd_wait_find_ctx(ngx_http_request_t *r,
-    ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
-{
-    ngx_http_cleanup_t        *cln;
-    ngx_http_etcd_wait_ctx_t  *ctx, *found;
-
-    found = NULL;
-    *waited = 0;
-
-    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
-
-        if (cln->handler != ngx_http_etcd_wait_cleanup) {
-            continue;
-        }
-
-        ctx = cln->data;
-
-        if (ctx->service != service) {
-            continue;
-        }
-
-        *waited = ngx_max(*waited, ctx->entry.waited);
-
-        if (ctx->request == r) {
-            found = ctx;
-        }
-    }
-
-    return found;
-}
-
-
-static void
-ngx_http_etcd_wait_cleanup(void *data)
-{
-    ngx_http_etcd_wait_ctx_t *ctx = data;
-
-    (void) ngx_http_etcd_wait_end(ctx);
-}
-
-
-/* Returns 1 if the request was waiting; it does not continue. */
-
-static ngx_uint_t
-ngx_http_etcd_wait_end(ngx_http_etcd_wait_ctx_t *ctx)
-{
-    if (ctx->entry.wait_queue == NULL) {
-        return 0;
-    }
-
-    ngx_etcd_wait_queue_cancel(&ctx->entry);
-
-    if (ctx->peer && ctx->request->uri_changes == ctx->changes) {
-        ngx_http_etcd_pause_release(ctx->request);
-    }
-
-    return 1;
-}
-
-
-/* Runs the phase again, which proceeds or fails as without a wait. */
-
-static void
-ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
-{
-    ngx_http_etcd_wait_ctx_t  *ctx;
-
-    ctx = entry->data;
-
-    if (!ngx_http_etcd_pause_lasts(ctx->request, ctx->changes)) {
-        return;
-    }
-
-    if (ctx->peer) {
-        ngx_http_etcd_wait_connect(ctx->request);
-
-    } else {
-        ngx_http_etcd_pause_end(ctx->request);
-    }
-}
-
-
-/* Calls the balancer again; this nginx may not lead any more. */
-
-static void
-ngx_http_etcd_wait_connect(ngx_http_request_t *r)
-{
-    ngx_int_t          rc;
-    ngx_connection_t  *c;
-
-    c = r->connection;
-
-    ngx_http_set_log_request(c->log, r);
-
-    r->read_event_handler = ngx_http_block_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    rc = ngx_http_etcd_require_leader_handler(r);
-
-    if (rc == NGX_DECLINED) {
-
-        /* nginx's content handlers count, too: the request may end at once */
-
-        r->main->count++;
-
-        ngx_http_etcd_pause_restart(r);
-        ngx_http_etcd_lock_hold_attach(r);
-
-        ngx_http_finalize_request(r, NGX_DONE);
-
-    } else {
-        ngx_http_etcd_pause_release(r);
-        ngx_http_etcd_client_skip_body(r);
-        ngx_http_finalize_request(r, rc);
-    }
-
-    ngx_http_run_posted_requests(c);
 }

@@ -12,47 +12,6 @@
 #include <ngx_etcd_shown.h>
 
 
-static void ngx_etcd_confirm_ask(ngx_etcd_confirm_t *confirm);
-static void ngx_etcd_confirm_done(void *data, ngx_uint_t status,
-    ngx_str_t *text);
-static void ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm,
-    ngx_str_t *reason);
-static void ngx_etcd_confirm_timer(ngx_event_t *ev);
-
-
-void
-ngx_etcd_confirm_start(ngx_etcd_confirm_t *confirm,
-    ngx_etcd_probe_target_t *target)
-{
-    ngx_etcd_confirm_cancel(confirm);
-
-    confirm->target = *target;
-
-    ngx_etcd_event_init_timer(&confirm->timer, ngx_etcd_confirm_timer, confirm,
-                              confirm->log);
-
-    confirm->probe.log = confirm->log;
-    confirm->probe.done = ngx_etcd_confirm_done;
-    confirm->probe.data = confirm;
-
-    confirm->started = ngx_current_msec;
-    confirm->late = 0;
-
-    ngx_etcd_confirm_ask(confirm);
-}
-
-
-void
-ngx_etcd_confirm_cancel(ngx_etcd_confirm_t *confirm)
-{
-    ngx_etcd_probe_cancel(&confirm->probe);
-
-    ngx_etcd_event_stop(&confirm->timer);
-
-    confirm->done = 0;
-}
-
-
 static void
 ngx_etcd_confirm_ask(ngx_etcd_confirm_t *confirm)
 {
@@ -62,29 +21,15 @@ ngx_etcd_confirm_ask(ngx_etcd_confirm_t *confirm)
 
 
 static void
-ngx_etcd_confirm_done(void *data, ngx_uint_t status, ngx_str_t *text)
+ngx_etcd_confirm_timer(ngx_event_t *ev)
 {
-    ngx_etcd_confirm_t *confirm = data;
+    ngx_etcd_confirm_t  *confirm;
 
-    ngx_str_t  reason;
-    u_char     buf[sizeof("status 65535")];
+    confirm = ev->data;
 
-    if (status == 0) {
-        ngx_etcd_confirm_again(confirm, text);
-        return;
+    if (confirm->used(confirm->data)) {
+        ngx_etcd_confirm_ask(confirm);
     }
-
-    if (status != 200 || !confirm->accept(text)) {
-        reason.data = buf;
-        reason.len = ngx_snprintf(buf, sizeof(buf), "status %ui", status)
-                     - buf;
-
-        ngx_etcd_confirm_again(confirm, &reason);
-        return;
-    }
-
-    confirm->done = 1;
-    confirm->confirmed(confirm->data);
 }
 
 
@@ -123,13 +68,60 @@ ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm, ngx_str_t *reason)
 
 
 static void
-ngx_etcd_confirm_timer(ngx_event_t *ev)
+ngx_etcd_confirm_done(void *data, ngx_uint_t status, ngx_str_t *text)
 {
-    ngx_etcd_confirm_t  *confirm;
+    ngx_etcd_confirm_t *confirm = data;
 
-    confirm = ev->data;
+    ngx_str_t  reason;
+    u_char     buf[sizeof("status 65535")];
 
-    if (confirm->used(confirm->data)) {
-        ngx_etcd_confirm_ask(confirm);
+    if (status == 0) {
+        ngx_etcd_confirm_again(confirm, text);
+        return;
     }
+
+    if (status != 200 || !confirm->accept(text)) {
+        reason.data = buf;
+        reason.len = ngx_snprintf(buf, sizeof(buf), "status %ui", status)
+                     - buf;
+
+        ngx_etcd_confirm_again(confirm, &reason);
+        return;
+    }
+
+    confirm->done = 1;
+    confirm->confirmed(confirm->data);
+}
+
+
+void
+ngx_etcd_confirm_start(ngx_etcd_confirm_t *confirm,
+    ngx_etcd_probe_target_t *target)
+{
+    ngx_etcd_confirm_cancel(confirm);
+
+    confirm->target = *target;
+
+    ngx_etcd_event_init_timer(&confirm->timer, ngx_etcd_confirm_timer, confirm,
+                              confirm->log);
+
+    confirm->probe.log = confirm->log;
+    confirm->probe.done = ngx_etcd_confirm_done;
+    confirm->probe.data = confirm;
+
+    confirm->started = ngx_current_msec;
+    confirm->late = 0;
+
+    ngx_etcd_confirm_ask(confirm);
+}
+
+
+void
+ngx_etcd_confirm_cancel(ngx_etcd_confirm_t *confirm)
+{
+    ngx_etcd_probe_cancel(&confirm->probe);
+
+    ngx_etcd_event_stop(&confirm->timer);
+
+    confirm->done = 0;
 }

@@ -48,170 +48,31 @@ struct ngx_etcd_failsafe_s {
 };
 
 
-static ngx_uint_t ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
-    ngx_etcd_failsafe_targets_t *two);
-static ngx_int_t ngx_etcd_failsafe_copy(ngx_etcd_failsafe_t *failsafe,
-    ngx_etcd_failsafe_targets_t *targets);
-static void ngx_etcd_failsafe_free(ngx_etcd_failsafe_t *failsafe);
-static void ngx_etcd_failsafe_timer(ngx_event_t *ev);
-static void ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe);
-static void ngx_etcd_failsafe_rest(ngx_etcd_failsafe_t *failsafe);
-static void ngx_etcd_failsafe_ask(ngx_etcd_failsafe_t *failsafe, uint64_t now);
-static void ngx_etcd_failsafe_done(void *data, ngx_uint_t status,
-    ngx_str_t *text);
-static void ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe,
-    ngx_uint_t status, ngx_str_t *text);
-static void ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe);
-static void ngx_etcd_failsafe_cancel(ngx_etcd_failsafe_t *failsafe);
-static void ngx_etcd_failsafe_reason(ngx_etcd_failsafe_t *failsafe,
-    const char *fmt, ...);
-static void ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe,
-    int64_t staleness);
-
-
-ngx_etcd_failsafe_t *
-ngx_etcd_failsafe_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
+static void
+ngx_etcd_failsafe_cancel(ngx_etcd_failsafe_t *failsafe)
 {
-    ngx_etcd_failsafe_t  *failsafe;
+    ngx_uint_t  i;
 
-    failsafe = ngx_pcalloc(pool, sizeof(ngx_etcd_failsafe_t));
-    if (failsafe == NULL) {
-        return NULL;
+    for (i = 0; i < failsafe->targets.n; i++) {
+        ngx_etcd_probe_cancel(&failsafe->members[i].probe);
     }
 
-    failsafe->service = service;
-    failsafe->targets.reason = "the leader is not known";
-
-    ngx_etcd_event_init_timer(&failsafe->timer, ngx_etcd_failsafe_timer,
-                              failsafe, service->log);
-
-    ngx_add_timer(&failsafe->timer, NGX_ETCD_FAILSAFE_TICK);
-
-    return failsafe;
+    failsafe->pending = 0;
+    failsafe->confirmed = 0;
+    failsafe->silent = 0;
 }
 
 
-void
-ngx_etcd_failsafe_destroy(ngx_etcd_failsafe_t *failsafe)
-{
-    ngx_etcd_failsafe_free(failsafe);
-
-    ngx_etcd_event_stop(&failsafe->timer);
-}
-
-
-void
-ngx_etcd_failsafe_update(ngx_etcd_failsafe_t *failsafe,
-    ngx_etcd_failsafe_targets_t *targets)
-{
-    if (ngx_etcd_failsafe_same(&failsafe->targets, targets)) {
-        return;
-    }
-
-    ngx_etcd_failsafe_end(failsafe);
-    ngx_etcd_failsafe_free(failsafe);
-
-    if (ngx_etcd_failsafe_copy(failsafe, targets) != NGX_OK) {
-        failsafe->targets.n = 0;
-        failsafe->targets.reason = "no memory";
-    }
-}
-
-
-static ngx_uint_t
-ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
-    ngx_etcd_failsafe_targets_t *two)
-{
-    if (one->n != two->n || one->reason != two->reason) {
-        return 0;
-    }
-
-    return one->n == 0
-           || (one->term == two->term
-               && ngx_etcd_str_equal(&one->leader, &two->leader)
-               && ngx_memcmp(one->targets, two->targets,
-                             one->n * sizeof(ngx_etcd_probe_target_t))
-                  == 0);
-}
-
-
-/* Copies to one block: the members, the targets, the leader's name. */
-
-static ngx_int_t
-ngx_etcd_failsafe_copy(ngx_etcd_failsafe_t *failsafe,
-    ngx_etcd_failsafe_targets_t *targets)
-{
-    u_char      *p;
-    ngx_uint_t   i;
-
-    if (targets->n == 0) {
-        failsafe->targets.reason = targets->reason;
-        return NGX_OK;
-    }
-
-    p = ngx_calloc(targets->n * (sizeof(ngx_etcd_failsafe_member_t)
-                                 + sizeof(ngx_etcd_probe_target_t))
-                   + targets->leader.len, failsafe->service->log);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    failsafe->targets = *targets;
-    failsafe->members = (ngx_etcd_failsafe_member_t *) p;
-
-    for (i = 0; i < targets->n; i++) {
-        failsafe->members[i].failsafe = failsafe;
-        failsafe->members[i].probe.log = failsafe->service->log;
-        failsafe->members[i].probe.done = ngx_etcd_failsafe_done;
-        failsafe->members[i].probe.data = &failsafe->members[i];
-    }
-
-    p += targets->n * sizeof(ngx_etcd_failsafe_member_t);
-    failsafe->targets.targets = (ngx_etcd_probe_target_t *) p;
-
-    p = ngx_cpymem(p, targets->targets,
-                   targets->n * sizeof(ngx_etcd_probe_target_t));
-    failsafe->targets.leader.data = p;
-
-    ngx_memcpy(p, targets->leader.data, targets->leader.len);
-
-    return NGX_OK;
-}
-
+/* Ends the confirmation at once, before it expires. */
 
 static void
-ngx_etcd_failsafe_free(ngx_etcd_failsafe_t *failsafe)
+ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
 {
     ngx_etcd_failsafe_cancel(failsafe);
 
-    if (failsafe->members != NULL) {
-        ngx_free(failsafe->members);
-        failsafe->members = NULL;
+    if (ngx_etcd_zone_owned(failsafe->service->conf->zone)) {
+        ngx_etcd_member_set_unconfirm(failsafe->service->conf->set);
     }
-
-    ngx_memzero(&failsafe->targets, sizeof(ngx_etcd_failsafe_targets_t));
-    failsafe->asked = 0;
-}
-
-
-static void
-ngx_etcd_failsafe_timer(ngx_event_t *ev)
-{
-    ngx_uint_t            used;
-    ngx_etcd_failsafe_t  *failsafe;
-
-    failsafe = ev->data;
-    used = ngx_etcd_service_used(failsafe->service);
-
-    if (used) {
-        ngx_etcd_failsafe_tick(failsafe);
-
-    } else {
-        ngx_etcd_failsafe_rest(failsafe);
-    }
-
-    ngx_add_timer(ev, used ? NGX_ETCD_FAILSAFE_TICK
-                           : NGX_ETCD_FAILSAFE_UNUSED);
 }
 
 
@@ -222,38 +83,6 @@ ngx_etcd_failsafe_rest(ngx_etcd_failsafe_t *failsafe)
         ngx_etcd_failsafe_end(failsafe);
         failsafe->asked = 0;
     }
-}
-
-
-/*
- * Asks early, so that a confirmation is known when the staleness exceeds its
- * limit.
- */
-
-static void
-ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
-{
-    int64_t                   staleness;
-    uint64_t                  now;
-    ngx_etcd_service_t       *service;
-
-    service = failsafe->service;
-
-    staleness = ngx_etcd_member_set_staleness(service->conf->set);
-    now = ngx_etcd_clock();
-
-    if (failsafe->targets.n == 0
-        || staleness < (int64_t) (service->conf->rules.max_stale / 2))
-    {
-        ngx_etcd_failsafe_rest(failsafe);
-
-    } else if (now - failsafe->asked >= NGX_ETCD_FAILSAFE_INTERVAL
-               || (failsafe->silent && failsafe->pending == 0))
-    {
-        ngx_etcd_failsafe_ask(failsafe, now);
-    }
-
-    ngx_etcd_failsafe_log(failsafe, staleness);
 }
 
 
@@ -283,111 +112,6 @@ ngx_etcd_failsafe_ask(ngx_etcd_failsafe_t *failsafe, uint64_t now)
                              NGX_ETCD_PATRONI_PRIMARY,
                              NGX_ETCD_FAILSAFE_TIMEOUT);
     }
-}
-
-
-static void
-ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
-{
-    ngx_etcd_failsafe_member_t *member = data;
-
-    ngx_etcd_service_t   *service;
-    ngx_etcd_failsafe_t  *failsafe;
-
-    failsafe = member->failsafe;
-    failsafe->pending--;
-
-    if (member == failsafe->members) {
-        ngx_etcd_failsafe_leader(failsafe, status, text);
-
-    } else if (status == 200) {
-        ngx_etcd_failsafe_reason(failsafe, "%V reports that it leads",
-                                 ngx_etcd_probe_name(&member->probe));
-        ngx_etcd_failsafe_end(failsafe);
-    }
-
-    if (failsafe->pending != 0 || !failsafe->confirmed) {
-        return;
-    }
-
-    /* the confirmation is at least as new as the requests */
-
-    service = failsafe->service;
-
-    ngx_etcd_member_set_confirm(service->conf->zone, service->conf->set,
-                                failsafe->asked);
-}
-
-
-static void
-ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe, ngx_uint_t status,
-    ngx_str_t *text)
-{
-    ngx_str_t  *name;
-
-    name = ngx_etcd_probe_name(&failsafe->members->probe);
-
-    if (status == 0) {
-        failsafe->silent = 1;
-        ngx_etcd_failsafe_reason(failsafe, "%V does not answer: %V", name,
-                                 text);
-
-    } else if (status != 200) {
-        ngx_etcd_failsafe_reason(failsafe, "%V reports by status %ui that it "
-                                 "is not the primary", name, status);
-        ngx_etcd_failsafe_end(failsafe);
-
-    } else if (!ngx_etcd_patroni_api_says_primary(text)) {
-        ngx_etcd_failsafe_reason(failsafe, "%V does not report that it is the "
-                                 "primary", name);
-        ngx_etcd_failsafe_end(failsafe);
-
-    } else {
-        failsafe->confirmed = 1;
-    }
-}
-
-
-/* Ends the confirmation at once, before it expires. */
-
-static void
-ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
-{
-    ngx_etcd_failsafe_cancel(failsafe);
-
-    if (ngx_etcd_zone_owned(failsafe->service->conf->zone)) {
-        ngx_etcd_member_set_unconfirm(failsafe->service->conf->set);
-    }
-}
-
-
-static void
-ngx_etcd_failsafe_cancel(ngx_etcd_failsafe_t *failsafe)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < failsafe->targets.n; i++) {
-        ngx_etcd_probe_cancel(&failsafe->members[i].probe);
-    }
-
-    failsafe->pending = 0;
-    failsafe->confirmed = 0;
-    failsafe->silent = 0;
-}
-
-
-static void
-ngx_etcd_failsafe_reason(ngx_etcd_failsafe_t *failsafe, const char *fmt, ...)
-{
-    u_char   *p;
-    va_list   args;
-
-    va_start(args, fmt);
-    p = ngx_vslprintf(failsafe->reason,
-                      failsafe->reason + NGX_ETCD_FAILSAFE_REASON, fmt, args);
-    va_end(args);
-
-    failsafe->reason_len = p - failsafe->reason;
 }
 
 
@@ -442,5 +166,260 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
 
     if (!stale) {
         failsafe->told = 0;
+    }
+}
+
+
+/*
+ * Asks early, so that a confirmation is known when the staleness exceeds its
+ * limit.
+ */
+
+static void
+ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
+{
+    int64_t                   staleness;
+    uint64_t                  now;
+    ngx_etcd_service_t       *service;
+
+    service = failsafe->service;
+
+    staleness = ngx_etcd_member_set_staleness(service->conf->set);
+    now = ngx_etcd_clock();
+
+    if (failsafe->targets.n == 0
+        || staleness < (int64_t) (service->conf->rules.max_stale / 2))
+    {
+        ngx_etcd_failsafe_rest(failsafe);
+
+    } else if (now - failsafe->asked >= NGX_ETCD_FAILSAFE_INTERVAL
+               || (failsafe->silent && failsafe->pending == 0))
+    {
+        ngx_etcd_failsafe_ask(failsafe, now);
+    }
+
+    ngx_etcd_failsafe_log(failsafe, staleness);
+}
+
+
+static void
+ngx_etcd_failsafe_timer(ngx_event_t *ev)
+{
+    ngx_uint_t            used;
+    ngx_etcd_failsafe_t  *failsafe;
+
+    failsafe = ev->data;
+    used = ngx_etcd_service_used(failsafe->service);
+
+    if (used) {
+        ngx_etcd_failsafe_tick(failsafe);
+
+    } else {
+        ngx_etcd_failsafe_rest(failsafe);
+    }
+
+    ngx_add_timer(ev, used ? NGX_ETCD_FAILSAFE_TICK
+                           : NGX_ETCD_FAILSAFE_UNUSED);
+}
+
+
+ngx_etcd_failsafe_t *
+ngx_etcd_failsafe_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
+{
+    ngx_etcd_failsafe_t  *failsafe;
+
+    failsafe = ngx_pcalloc(pool, sizeof(ngx_etcd_failsafe_t));
+    if (failsafe == NULL) {
+        return NULL;
+    }
+
+    failsafe->service = service;
+    failsafe->targets.reason = "the leader is not known";
+
+    ngx_etcd_event_init_timer(&failsafe->timer, ngx_etcd_failsafe_timer,
+                              failsafe, service->log);
+
+    ngx_add_timer(&failsafe->timer, NGX_ETCD_FAILSAFE_TICK);
+
+    return failsafe;
+}
+
+
+static void
+ngx_etcd_failsafe_free(ngx_etcd_failsafe_t *failsafe)
+{
+    ngx_etcd_failsafe_cancel(failsafe);
+
+    if (failsafe->members != NULL) {
+        ngx_free(failsafe->members);
+        failsafe->members = NULL;
+    }
+
+    ngx_memzero(&failsafe->targets, sizeof(ngx_etcd_failsafe_targets_t));
+    failsafe->asked = 0;
+}
+
+
+void
+ngx_etcd_failsafe_destroy(ngx_etcd_failsafe_t *failsafe)
+{
+    ngx_etcd_failsafe_free(failsafe);
+
+    ngx_etcd_event_stop(&failsafe->timer);
+}
+
+
+static ngx_uint_t
+ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
+    ngx_etcd_failsafe_targets_t *two)
+{
+    if (one->n != two->n || one->reason != two->reason) {
+        return 0;
+    }
+
+    return one->n == 0
+           || (one->term == two->term
+               && ngx_etcd_str_equal(&one->leader, &two->leader)
+               && ngx_memcmp(one->targets, two->targets,
+                             one->n * sizeof(ngx_etcd_probe_target_t))
+                  == 0);
+}
+
+
+static void
+ngx_etcd_failsafe_reason(ngx_etcd_failsafe_t *failsafe, const char *fmt, ...)
+{
+    u_char   *p;
+    va_list   args;
+
+    va_start(args, fmt);
+    p = ngx_vslprintf(failsafe->reason,
+                      failsafe->reason + NGX_ETCD_FAILSAFE_REASON, fmt, args);
+    va_end(args);
+
+    failsafe->reason_len = p - failsafe->reason;
+}
+
+
+static void
+ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe, ngx_uint_t status,
+    ngx_str_t *text)
+{
+    ngx_str_t  *name;
+
+    name = ngx_etcd_probe_name(&failsafe->members->probe);
+
+    if (status == 0) {
+        failsafe->silent = 1;
+        ngx_etcd_failsafe_reason(failsafe, "%V does not answer: %V", name,
+                                 text);
+
+    } else if (status != 200) {
+        ngx_etcd_failsafe_reason(failsafe, "%V reports by status %ui that it "
+                                 "is not the primary", name, status);
+        ngx_etcd_failsafe_end(failsafe);
+
+    } else if (!ngx_etcd_patroni_api_says_primary(text)) {
+        ngx_etcd_failsafe_reason(failsafe, "%V does not report that it is the "
+                                 "primary", name);
+        ngx_etcd_failsafe_end(failsafe);
+
+    } else {
+        failsafe->confirmed = 1;
+    }
+}
+
+
+static void
+ngx_etcd_failsafe_done(void *data, ngx_uint_t status, ngx_str_t *text)
+{
+    ngx_etcd_failsafe_member_t *member = data;
+
+    ngx_etcd_service_t   *service;
+    ngx_etcd_failsafe_t  *failsafe;
+
+    failsafe = member->failsafe;
+    failsafe->pending--;
+
+    if (member == failsafe->members) {
+        ngx_etcd_failsafe_leader(failsafe, status, text);
+
+    } else if (status == 200) {
+        ngx_etcd_failsafe_reason(failsafe, "%V reports that it leads",
+                                 ngx_etcd_probe_name(&member->probe));
+        ngx_etcd_failsafe_end(failsafe);
+    }
+
+    if (failsafe->pending != 0 || !failsafe->confirmed) {
+        return;
+    }
+
+    /* the confirmation is at least as new as the requests */
+
+    service = failsafe->service;
+
+    ngx_etcd_member_set_confirm(service->conf->zone, service->conf->set,
+                                failsafe->asked);
+}
+
+
+/* Copies to one block: the members, the targets, the leader's name. */
+
+static ngx_int_t
+ngx_etcd_failsafe_copy(ngx_etcd_failsafe_t *failsafe,
+    ngx_etcd_failsafe_targets_t *targets)
+{
+    u_char      *p;
+    ngx_uint_t   i;
+
+    if (targets->n == 0) {
+        failsafe->targets.reason = targets->reason;
+        return NGX_OK;
+    }
+
+    p = ngx_calloc(targets->n * (sizeof(ngx_etcd_failsafe_member_t)
+                                 + sizeof(ngx_etcd_probe_target_t))
+                   + targets->leader.len, failsafe->service->log);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    failsafe->targets = *targets;
+    failsafe->members = (ngx_etcd_failsafe_member_t *) p;
+
+    for (i = 0; i < targets->n; i++) {
+        failsafe->members[i].failsafe = failsafe;
+        failsafe->members[i].probe.log = failsafe->service->log;
+        failsafe->members[i].probe.done = ngx_etcd_failsafe_done;
+        failsafe->members[i].probe.data = &failsafe->members[i];
+    }
+
+    p += targets->n * sizeof(ngx_etcd_failsafe_member_t);
+    failsafe->targets.targets = (ngx_etcd_probe_target_t *) p;
+
+    p = ngx_cpymem(p, targets->targets,
+                   targets->n * sizeof(ngx_etcd_probe_target_t));
+    failsafe->targets.leader.data = p;
+
+    ngx_memcpy(p, targets->leader.data, targets->leader.len);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_failsafe_update(ngx_etcd_failsafe_t *failsafe,
+    ngx_etcd_failsafe_targets_t *targets)
+{
+    if (ngx_etcd_failsafe_same(&failsafe->targets, targets)) {
+        return;
+    }
+
+    ngx_etcd_failsafe_end(failsafe);
+    ngx_etcd_failsafe_free(failsafe);
+
+    if (ngx_etcd_failsafe_copy(failsafe, targets) != NGX_OK) {
+        failsafe->targets.n = 0;
+        failsafe->targets.reason = "no memory";
     }
 }

@@ -22,22 +22,8 @@
 
 static ngx_uint_t ngx_etcd_leader_below_key(ngx_etcd_leader_conf_t *conf,
     ngx_str_t *key);
-static ngx_uint_t ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other);
-static void ngx_etcd_leader_select(ngx_etcd_leader_t *leader);
 static void ngx_etcd_leader_first(ngx_etcd_leader_t *leader);
 static void ngx_etcd_leader_one(ngx_etcd_leader_t *leader);
-static void ngx_etcd_leader_lead(ngx_etcd_leader_t *leader,
-    ngx_etcd_mirror_entry_t *key);
-static int64_t ngx_etcd_leader_term(ngx_etcd_leader_t *leader,
-    ngx_etcd_mirror_entry_t *key);
-static ngx_int_t ngx_etcd_leader_name(ngx_etcd_leader_t *leader,
-    ngx_etcd_mirror_entry_t *term, ngx_str_t *name);
-static void ngx_etcd_leader_without(ngx_etcd_leader_t *leader,
-    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_reason_t *reason);
-static void ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
-    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term);
-static ngx_str_t *ngx_etcd_leader_reason(ngx_etcd_leader_t *leader,
-    ngx_str_t *value, char *what);
 
 
 const ngx_etcd_leader_source_t  ngx_etcd_leader_election = {
@@ -104,6 +90,13 @@ ngx_etcd_leader_destroy(ngx_etcd_service_t *service)
 }
 
 
+static ngx_uint_t
+ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other)
+{
+    return other->data != NULL && ngx_etcd_str_equal(key, other);
+}
+
+
 ngx_uint_t
 ngx_etcd_leader_wants(ngx_etcd_service_conf_t *service, ngx_str_t *key)
 {
@@ -141,13 +134,6 @@ ngx_etcd_leader_own_key(ngx_etcd_leader_conf_t *conf, ngx_str_t *key)
 }
 
 
-static ngx_uint_t
-ngx_etcd_leader_is(ngx_str_t *key, ngx_str_t *other)
-{
-    return other->data != NULL && ngx_etcd_str_equal(key, other);
-}
-
-
 ngx_uint_t
 ngx_etcd_leader_below(ngx_str_t *key, ngx_str_t *prefix)
 {
@@ -163,6 +149,30 @@ ngx_etcd_leader_changed(ngx_etcd_service_t *service,
     ngx_etcd_leader_t *leader = service->ctx;
 
     leader->changed = 1;
+}
+
+
+static void
+ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
+{
+    ngx_etcd_service_t  *service;
+
+    service = leader->service;
+
+    leader->pool = ngx_create_pool(4096, service->log);
+    if (leader->pool == NULL) {
+        service->diff.broken = 1;
+        return;
+    }
+
+    leader->changed = 0;
+
+    ngx_etcd_member_diff_select(&service->diff);
+    leader->source->select(leader);
+    (void) ngx_etcd_member_diff_sweep(&service->diff, 0);
+
+    ngx_destroy_pool(leader->pool);
+    leader->pool = NULL;
 }
 
 
@@ -200,27 +210,36 @@ ngx_etcd_leader_again(ngx_etcd_leader_t *leader)
 }
 
 
-static void
-ngx_etcd_leader_select(ngx_etcd_leader_t *leader)
+/*
+ * The revision that orders candidates is also the fencing token.  A candidate
+ * of Vitess that writes its key again becomes the last one, and may keep its
+ * create_revision.
+ */
+
+static int64_t
+ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
 {
-    ngx_etcd_service_t  *service;
+    return leader->source->modified ? key->mod_revision
+                                    : key->create_revision;
+}
 
-    service = leader->service;
 
-    leader->pool = ngx_create_pool(4096, service->log);
-    if (leader->pool == NULL) {
-        service->diff.broken = 1;
-        return;
+/* Uses the leader's key, which holds the address or names a member. */
+
+static void
+ngx_etcd_leader_lead(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
+{
+    ngx_etcd_mirror_entry_t  *member;
+
+    member = key;
+
+    if (leader->conf->members.len != 0) {
+        member = ngx_etcd_leader_named(leader, key);
     }
 
-    leader->changed = 0;
-
-    ngx_etcd_member_diff_select(&service->diff);
-    leader->source->select(leader);
-    (void) ngx_etcd_member_diff_sweep(&service->diff, 0);
-
-    ngx_destroy_pool(leader->pool);
-    leader->pool = NULL;
+    if (member != NULL) {
+        ngx_etcd_leader_use(leader, member, key, 0);
+    }
 }
 
 
@@ -286,79 +305,10 @@ ngx_etcd_leader_one(ngx_etcd_leader_t *leader)
 }
 
 
-/*
- * The revision that orders candidates is also the fencing token.  A candidate
- * of Vitess that writes its key again becomes the last one, and may keep its
- * create_revision.
- */
-
-static int64_t
-ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
-{
-    return leader->source->modified ? key->mod_revision
-                                    : key->create_revision;
-}
-
-
-/* Uses the leader's key, which holds the address or names a member. */
-
-static void
-ngx_etcd_leader_lead(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
-{
-    ngx_etcd_mirror_entry_t  *member;
-
-    member = key;
-
-    if (leader->conf->members.len != 0) {
-        member = ngx_etcd_leader_named(leader, key);
-    }
-
-    if (member != NULL) {
-        ngx_etcd_leader_use(leader, member, key, 0);
-    }
-}
-
-
 ngx_etcd_mirror_entry_t *
 ngx_etcd_leader_find(ngx_etcd_leader_t *leader, ngx_str_t *key)
 {
     return ngx_etcd_mirror_find(&leader->service->mirror, key);
-}
-
-
-ngx_etcd_mirror_entry_t *
-ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
-{
-    ngx_str_t                 name, key, *members;
-    ngx_etcd_mirror_entry_t  *member;
-
-    if (term == NULL || ngx_etcd_leader_name(leader, term, &name) != NGX_OK) {
-        return NULL;
-    }
-
-    members = &leader->conf->members;
-
-    key.len = members->len + name.len;
-    key.data = ngx_pnalloc(leader->pool, key.len);
-
-    if (key.data == NULL) {
-        leader->service->diff.broken = 1;
-        return NULL;
-    }
-
-    ngx_memcpy(ngx_cpymem(key.data, members->data, members->len),
-               name.data, name.len);
-
-    member = ngx_etcd_leader_find(leader, &key);
-
-    /* the leader's key may be below the prefix of members */
-
-    if (member == NULL || member == term) {
-        ngx_etcd_leader_refuse(leader, term, &name, "does not name a member");
-        return NULL;
-    }
-
-    return member;
 }
 
 
@@ -407,6 +357,55 @@ ngx_etcd_leader_name(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term,
 }
 
 
+ngx_etcd_mirror_entry_t *
+ngx_etcd_leader_named(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *term)
+{
+    ngx_str_t                 name, key, *members;
+    ngx_etcd_mirror_entry_t  *member;
+
+    if (term == NULL || ngx_etcd_leader_name(leader, term, &name) != NGX_OK) {
+        return NULL;
+    }
+
+    members = &leader->conf->members;
+
+    key.len = members->len + name.len;
+    key.data = ngx_pnalloc(leader->pool, key.len);
+
+    if (key.data == NULL) {
+        leader->service->diff.broken = 1;
+        return NULL;
+    }
+
+    ngx_memcpy(ngx_cpymem(key.data, members->data, members->len),
+               name.data, name.len);
+
+    member = ngx_etcd_leader_find(leader, &key);
+
+    /* the leader's key may be below the prefix of members */
+
+    if (member == NULL || member == term) {
+        ngx_etcd_leader_refuse(leader, term, &name, "does not name a member");
+        return NULL;
+    }
+
+    return member;
+}
+
+
+static void
+ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term)
+{
+    etcd__key_value__init(kv);
+
+    kv->key = ngx_etcd_bytes(&candidate->key);
+    kv->create_revision = ngx_etcd_leader_term(leader, term);
+    kv->mod_revision = ngx_max(candidate->mod_revision, term->mod_revision);
+    kv->lease = term->lease ? candidate->lease : 0;
+}
+
+
 void
 ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
@@ -451,6 +450,34 @@ ngx_etcd_leader_use(ngx_etcd_leader_t *leader,
 }
 
 
+static ngx_str_t *
+ngx_etcd_leader_reason(ngx_etcd_leader_t *leader, ngx_str_t *value, char *what)
+{
+    u_char     *p, *last;
+    ngx_str_t  *reason;
+
+    reason = ngx_palloc(leader->pool, sizeof(ngx_str_t));
+    p = ngx_pnalloc(leader->pool, NGX_ETCD_LEADER_REASON);
+
+    if (reason == NULL || p == NULL) {
+        return NULL;
+    }
+
+    reason->data = p;
+    last = p + NGX_ETCD_LEADER_REASON;
+
+    if (value != NULL) {
+        p = ngx_cpymem(p, "value \"", sizeof("value \"") - 1);
+        p = ngx_etcd_escape(p, value, NGX_ETCD_LEADER_SHOWN);
+        p = ngx_cpymem(p, "\" ", 2);
+    }
+
+    reason->len = ngx_slprintf(p, last, "%s", what) - reason->data;
+
+    return reason;
+}
+
+
 void
 ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *candidate, ngx_str_t *value, char *what)
@@ -464,6 +491,20 @@ ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
     }
 
     ngx_etcd_leader_report(leader, candidate, reason);
+}
+
+
+static void
+ngx_etcd_leader_without(ngx_etcd_leader_t *leader,
+    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_reason_t *reason)
+{
+    ngx_array_t      none;
+    Etcd__KeyValue   kv;
+
+    ngx_memzero(&none, sizeof(ngx_array_t));
+
+    ngx_etcd_leader_kv(leader, &kv, candidate, candidate);
+    ngx_etcd_member_diff_use(&leader->service->diff, &kv, &none, reason);
 }
 
 
@@ -492,59 +533,4 @@ ngx_etcd_leader_unused(ngx_etcd_leader_t *leader,
     said.note = *note;
 
     ngx_etcd_leader_without(leader, candidate, &said);
-}
-
-
-static void
-ngx_etcd_leader_without(ngx_etcd_leader_t *leader,
-    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_reason_t *reason)
-{
-    ngx_array_t      none;
-    Etcd__KeyValue   kv;
-
-    ngx_memzero(&none, sizeof(ngx_array_t));
-
-    ngx_etcd_leader_kv(leader, &kv, candidate, candidate);
-    ngx_etcd_member_diff_use(&leader->service->diff, &kv, &none, reason);
-}
-
-
-static void
-ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
-    ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term)
-{
-    etcd__key_value__init(kv);
-
-    kv->key = ngx_etcd_bytes(&candidate->key);
-    kv->create_revision = ngx_etcd_leader_term(leader, term);
-    kv->mod_revision = ngx_max(candidate->mod_revision, term->mod_revision);
-    kv->lease = term->lease ? candidate->lease : 0;
-}
-
-
-static ngx_str_t *
-ngx_etcd_leader_reason(ngx_etcd_leader_t *leader, ngx_str_t *value, char *what)
-{
-    u_char     *p, *last;
-    ngx_str_t  *reason;
-
-    reason = ngx_palloc(leader->pool, sizeof(ngx_str_t));
-    p = ngx_pnalloc(leader->pool, NGX_ETCD_LEADER_REASON);
-
-    if (reason == NULL || p == NULL) {
-        return NULL;
-    }
-
-    reason->data = p;
-    last = p + NGX_ETCD_LEADER_REASON;
-
-    if (value != NULL) {
-        p = ngx_cpymem(p, "value \"", sizeof("value \"") - 1);
-        p = ngx_etcd_escape(p, value, NGX_ETCD_LEADER_SHOWN);
-        p = ngx_cpymem(p, "\" ", 2);
-    }
-
-    reason->len = ngx_slprintf(p, last, "%s", what) - reason->data;
-
-    return reason;
 }

@@ -10,58 +10,6 @@
 #include <ngx_etcd_ssl_module.h>
 
 
-static ngx_etcd_ssl_t *ngx_etcd_leader_api_ssl(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static ngx_int_t ngx_etcd_leader_api_file(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value,
-    ngx_etcd_ssl_file_e which, char *name);
-
-
-ngx_int_t
-ngx_etcd_leader_api_trusted(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
-{
-    return ngx_etcd_leader_api_file(cf, service, value, NGX_ETCD_SSL_TRUSTED,
-                                    "api_trusted_certificate=");
-}
-
-
-ngx_int_t
-ngx_etcd_leader_api_certificate(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
-{
-    return ngx_etcd_leader_api_file(cf, service, value,
-                                    NGX_ETCD_SSL_CERTIFICATE,
-                                    "api_certificate=");
-}
-
-
-ngx_int_t
-ngx_etcd_leader_api_key(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
-{
-    return ngx_etcd_leader_api_file(cf, service, value, NGX_ETCD_SSL_KEY,
-                                    "api_certificate_key=");
-}
-
-
-ngx_int_t
-ngx_etcd_leader_api_verify(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
-{
-    ngx_etcd_ssl_t  *ssl;
-
-    ssl = ngx_etcd_leader_api_ssl(cf, service);
-    if (ssl == NULL) {
-        return NGX_ABORT;
-    }
-
-    ssl->verify = choice;
-
-    return NGX_OK;
-}
-
-
 /* Creates the TLS settings for the first parameter that needs them. */
 
 static ngx_etcd_ssl_t *
@@ -119,6 +67,51 @@ ngx_etcd_leader_api_file(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
     return (ngx_conf_full_name(cf->cycle, &option->value, 1) == NGX_OK)
            ? NGX_OK : NGX_ABORT;
+}
+
+
+ngx_int_t
+ngx_etcd_leader_api_trusted(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    return ngx_etcd_leader_api_file(cf, service, value, NGX_ETCD_SSL_TRUSTED,
+                                    "api_trusted_certificate=");
+}
+
+
+ngx_int_t
+ngx_etcd_leader_api_certificate(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    return ngx_etcd_leader_api_file(cf, service, value,
+                                    NGX_ETCD_SSL_CERTIFICATE,
+                                    "api_certificate=");
+}
+
+
+ngx_int_t
+ngx_etcd_leader_api_key(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    return ngx_etcd_leader_api_file(cf, service, value, NGX_ETCD_SSL_KEY,
+                                    "api_certificate_key=");
+}
+
+
+ngx_int_t
+ngx_etcd_leader_api_verify(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
+{
+    ngx_etcd_ssl_t  *ssl;
+
+    ssl = ngx_etcd_leader_api_ssl(cf, service);
+    if (ssl == NULL) {
+        return NGX_ABORT;
+    }
+
+    ssl->verify = choice;
+
+    return NGX_OK;
 }
 
 

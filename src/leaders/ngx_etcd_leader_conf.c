@@ -48,19 +48,6 @@ typedef struct {
 } ngx_etcd_leader_param_t;
 
 
-static ngx_int_t ngx_etcd_leader_conf_format(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static ngx_uint_t ngx_etcd_leader_conf_text(ngx_conf_t *cf, char *name,
-    ngx_str_t *text);
-static char *ngx_etcd_leader_conf_param(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_uint_t *seen);
-static char *ngx_etcd_leader_conf_pointer(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value, char *otherwise);
-static char *ngx_etcd_leader_conf_set(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_etcd_leader_param_t *param,
-    ngx_str_t *value);
-static char *ngx_etcd_leader_conf_invalid(ngx_conf_t *cf, ngx_str_t *value,
-    char *what);
 static ngx_int_t ngx_etcd_leader_conf_on_change(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_max_stale(ngx_conf_t *cf,
@@ -85,12 +72,6 @@ static ngx_int_t ngx_etcd_leader_conf_url(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
 static ngx_int_t ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice);
-
-static ngx_int_t ngx_etcd_leader_conf_check(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static ngx_int_t ngx_etcd_leader_conf_find(ngx_str_t *names,
-    ngx_str_t *name);
-static void ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service);
 
 
 /* indexed by ngx_etcd_leader_format_e */
@@ -220,62 +201,42 @@ static const ngx_etcd_leader_source_t  *ngx_etcd_leader_conf_sources[] = {
 };
 
 
-char *
-ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+/* Finds the last parameter of that name, which includes "=". */
+
+static ngx_uint_t
+ngx_etcd_leader_conf_text(ngx_conf_t *cf, char *name, ngx_str_t *text)
 {
-    char                    *rv;
-    ngx_str_t               *value;
-    ngx_uint_t               i, seen;
-    ngx_etcd_leader_conf_t  *leader;
+    size_t       len;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
 
-    leader = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_leader_conf_t));
-    if (leader == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    leader->max_lag = NGX_ETCD_LEADER_ANY_LAG;
-
-    service->leader = leader;
-    service->rules.leader = 1;
-    service->rules.max_stale = NGX_ETCD_LEADER_MAX_STALE;
-    service->member.defaults.max_fails = (uint32_t) NGX_CONF_UNSET_UINT;
-
-    if (ngx_etcd_leader_conf_format(cf, service) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    service->source = &ngx_etcd_leader_conf_sources[leader->format]->source;
-
+    len = ngx_strlen(name);
     value = cf->args->elts;
-    rv = NGX_CONF_OK;
-    seen = 0;
 
-    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
-        rv = ngx_etcd_leader_conf_param(cf, service, &value[i], &seen);
+    for (i = cf->args->nelts - 1; i > 1; i--) {
+        if (ngx_strncmp(value[i].data, name, len) == 0) {
+            text->data = value[i].data + len;
+            text->len = value[i].len - len;
+            return 1;
+        }
     }
 
-    if (rv != NGX_CONF_OK) {
-        return rv;
+    return 0;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_find(ngx_str_t *names, ngx_str_t *name)
+{
+    ngx_int_t  n;
+
+    for (n = 0; names[n].len; n++) {
+        if (ngx_etcd_str_equal(&names[n], name)) {
+            return n;
+        }
     }
 
-    service->rules.sole = ngx_etcd_role_sole(leader->role);
-
-    /* a sole leader has no alternative: do not mark it as failed */
-
-    if (service->member.defaults.max_fails == (uint32_t) NGX_CONF_UNSET_UINT) {
-        service->member.defaults.max_fails = service->rules.sole ? 0 : 1;
-    }
-
-    if (ngx_etcd_leader_conf_check(cf, service) != NGX_OK
-        || ngx_etcd_leader_keys_set(cf, service) != NGX_OK
-        || ngx_etcd_leader_api_done(cf, service) != NGX_OK)
-    {
-        return NGX_CONF_ERROR;
-    }
-
-    ngx_etcd_leader_conf_kind(service);
-
-    return NGX_CONF_OK;
+    return NGX_ERROR;
 }
 
 
@@ -315,80 +276,13 @@ ngx_etcd_leader_conf_format(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 }
 
 
-/* Finds the last parameter of that name, which includes "=". */
-
-static ngx_uint_t
-ngx_etcd_leader_conf_text(ngx_conf_t *cf, char *name, ngx_str_t *text)
-{
-    size_t       len;
-    ngx_str_t   *value;
-    ngx_uint_t   i;
-
-    len = ngx_strlen(name);
-    value = cf->args->elts;
-
-    for (i = cf->args->nelts - 1; i > 1; i--) {
-        if (ngx_strncmp(value[i].data, name, len) == 0) {
-            text->data = value[i].data + len;
-            text->len = value[i].len - len;
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 static char *
-ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
-    ngx_str_t *value, ngx_uint_t *seen)
+ngx_etcd_leader_conf_invalid(ngx_conf_t *cf, ngx_str_t *value, char *what)
 {
-    char                     *err;
-    ngx_int_t                 rc;
-    ngx_uint_t                bit;
-    ngx_etcd_leader_param_t  *param;
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s",
+                       value, what);
 
-    err = "invalid value";
-    rc = ngx_etcd_members_conf_sets(service, value, &err);
-
-    if (rc == NGX_OK) {
-        return NGX_CONF_OK;
-    }
-
-    if (rc == NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\": %s",
-                           value, err);
-        return NGX_CONF_ERROR;
-    }
-
-    for (param = ngx_etcd_leader_params; param->name.len; param++) {
-        if (ngx_strncmp(value->data, param->name.data, param->name.len) == 0) {
-            break;
-        }
-    }
-
-    if (param->name.len == 0) {
-        return ngx_etcd_leader_conf_pointer(cf, service, value, "");
-    }
-
-    bit = 1 << (param - ngx_etcd_leader_params);
-
-    if ((*seen & bit) && !(param->formats & NGX_ETCD_REPEAT)) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate parameter \"%V\"",
-                           value);
-        return NGX_CONF_ERROR;
-    }
-
-    *seen |= bit;
-
-    if (!(param->formats & (1 << service->leader->format))) {
-        return ngx_etcd_leader_conf_pointer(cf, service, value,
-                                            ": it is for another format");
-    }
-
-    return (param->set != NULL)
-           ? ngx_etcd_leader_conf_set(cf, service, param, value)
-           : NGX_CONF_OK;
+    return NGX_CONF_ERROR;
 }
 
 
@@ -464,12 +358,187 @@ ngx_etcd_leader_conf_set(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
 
 static char *
-ngx_etcd_leader_conf_invalid(ngx_conf_t *cf, ngx_str_t *value, char *what)
+ngx_etcd_leader_conf_param(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
+    ngx_str_t *value, ngx_uint_t *seen)
 {
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s",
-                       value, what);
+    char                     *err;
+    ngx_int_t                 rc;
+    ngx_uint_t                bit;
+    ngx_etcd_leader_param_t  *param;
 
-    return NGX_CONF_ERROR;
+    err = "invalid value";
+    rc = ngx_etcd_members_conf_sets(service, value, &err);
+
+    if (rc == NGX_OK) {
+        return NGX_CONF_OK;
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\": %s",
+                           value, err);
+        return NGX_CONF_ERROR;
+    }
+
+    for (param = ngx_etcd_leader_params; param->name.len; param++) {
+        if (ngx_strncmp(value->data, param->name.data, param->name.len) == 0) {
+            break;
+        }
+    }
+
+    if (param->name.len == 0) {
+        return ngx_etcd_leader_conf_pointer(cf, service, value, "");
+    }
+
+    bit = 1 << (param - ngx_etcd_leader_params);
+
+    if ((*seen & bit) && !(param->formats & NGX_ETCD_REPEAT)) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate parameter \"%V\"",
+                           value);
+        return NGX_CONF_ERROR;
+    }
+
+    *seen |= bit;
+
+    if (!(param->formats & (1 << service->leader->format))) {
+        return ngx_etcd_leader_conf_pointer(cf, service, value,
+                                            ": it is for another format");
+    }
+
+    return (param->set != NULL)
+           ? ngx_etcd_leader_conf_set(cf, service, param, value)
+           : NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_conf_check(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    char  *err;
+
+    if (service->leader->name.len != 0 && service->leader->members.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"name=\" requires \"members=\"");
+        return NGX_ERROR;
+    }
+
+    if (service->member.layout != NULL) {
+        err = ngx_etcd_parameter_complete(&service->member, &service->prefix);
+
+        if (err != NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"etcd_leader\" %s",
+                               err);
+            return NGX_ERROR;
+        }
+    }
+
+    if (!service->rules.failsafe) {
+        return NGX_OK;
+    }
+
+    if (service->leader->role != NGX_ETCD_ROLE_LEADER) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"failsafe=on\" requires \"role=leader\"");
+        return NGX_ERROR;
+    }
+
+    if (service->rules.max_stale == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"failsafe=on\" cannot be used together with "
+                           "\"max_stale=off\"");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * A set with another selection contains other members, which must not be used
+ * even briefly: the kind distinguishes such sets.
+ */
+
+static void
+ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service)
+{
+    uint32_t                 hash;
+    ngx_str_t               *format;
+    ngx_etcd_leader_conf_t  *leader;
+
+    leader = service->leader;
+    format = ngx_etcd_format_name(service->member.format);
+
+    ngx_crc32_init(hash);
+    ngx_crc32_update(&hash, (u_char *) &leader->format,
+                     sizeof(ngx_etcd_leader_format_e));
+    ngx_crc32_update(&hash, (u_char *) &leader->role,
+                     sizeof(ngx_etcd_role_e));
+    ngx_crc32_update(&hash, leader->members.data, leader->members.len);
+    ngx_crc32_update(&hash, leader->name.data, leader->name.len);
+    ngx_crc32_update(&hash, (u_char *) &service->member.hash,
+                     sizeof(service->member.hash));
+    ngx_crc32_update(&hash, format->data, format->len);
+    ngx_crc32_final(hash);
+
+    service->kind = (hash != 0) ? hash : 1;
+}
+
+
+char *
+ngx_etcd_leader_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    char                    *rv;
+    ngx_str_t               *value;
+    ngx_uint_t               i, seen;
+    ngx_etcd_leader_conf_t  *leader;
+
+    leader = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_leader_conf_t));
+    if (leader == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    leader->max_lag = NGX_ETCD_LEADER_ANY_LAG;
+
+    service->leader = leader;
+    service->rules.leader = 1;
+    service->rules.max_stale = NGX_ETCD_LEADER_MAX_STALE;
+    service->member.defaults.max_fails = (uint32_t) NGX_CONF_UNSET_UINT;
+
+    if (ngx_etcd_leader_conf_format(cf, service) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    service->source = &ngx_etcd_leader_conf_sources[leader->format]->source;
+
+    value = cf->args->elts;
+    rv = NGX_CONF_OK;
+    seen = 0;
+
+    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
+        rv = ngx_etcd_leader_conf_param(cf, service, &value[i], &seen);
+    }
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    service->rules.sole = ngx_etcd_role_sole(leader->role);
+
+    /* a sole leader has no alternative: do not mark it as failed */
+
+    if (service->member.defaults.max_fails == (uint32_t) NGX_CONF_UNSET_UINT) {
+        service->member.defaults.max_fails = service->rules.sole ? 0 : 1;
+    }
+
+    if (ngx_etcd_leader_conf_check(cf, service) != NGX_OK
+        || ngx_etcd_leader_keys_set(cf, service) != NGX_OK
+        || ngx_etcd_leader_api_done(cf, service) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_etcd_leader_conf_kind(service);
+
+    return NGX_CONF_OK;
 }
 
 
@@ -609,48 +678,6 @@ ngx_etcd_leader_conf_url(ngx_conf_t *cf, ngx_etcd_service_conf_t *service,
 
 
 static ngx_int_t
-ngx_etcd_leader_conf_check(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
-{
-    char  *err;
-
-    if (service->leader->name.len != 0 && service->leader->members.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"name=\" requires \"members=\"");
-        return NGX_ERROR;
-    }
-
-    if (service->member.layout != NULL) {
-        err = ngx_etcd_parameter_complete(&service->member, &service->prefix);
-
-        if (err != NULL) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"etcd_leader\" %s",
-                               err);
-            return NGX_ERROR;
-        }
-    }
-
-    if (!service->rules.failsafe) {
-        return NGX_OK;
-    }
-
-    if (service->leader->role != NGX_ETCD_ROLE_LEADER) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"failsafe=on\" requires \"role=leader\"");
-        return NGX_ERROR;
-    }
-
-    if (service->rules.max_stale == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"failsafe=on\" cannot be used together with "
-                           "\"max_stale=off\"");
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
 ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, ngx_str_t *value, ngx_int_t choice)
 {
@@ -662,50 +689,4 @@ ngx_etcd_leader_conf_member(ngx_conf_t *cf,
     return (p[1] == '/')
            ? ngx_etcd_parameter(&service->member, value, cf->pool, &err)
            : ngx_etcd_attribute_parameter(value, &service->member.defaults);
-}
-
-
-static ngx_int_t
-ngx_etcd_leader_conf_find(ngx_str_t *names, ngx_str_t *name)
-{
-    ngx_int_t  n;
-
-    for (n = 0; names[n].len; n++) {
-        if (ngx_etcd_str_equal(&names[n], name)) {
-            return n;
-        }
-    }
-
-    return NGX_ERROR;
-}
-
-
-/*
- * A set with another selection contains other members, which must not be used
- * even briefly: the kind distinguishes such sets.
- */
-
-static void
-ngx_etcd_leader_conf_kind(ngx_etcd_service_conf_t *service)
-{
-    uint32_t                 hash;
-    ngx_str_t               *format;
-    ngx_etcd_leader_conf_t  *leader;
-
-    leader = service->leader;
-    format = ngx_etcd_format_name(service->member.format);
-
-    ngx_crc32_init(hash);
-    ngx_crc32_update(&hash, (u_char *) &leader->format,
-                     sizeof(ngx_etcd_leader_format_e));
-    ngx_crc32_update(&hash, (u_char *) &leader->role,
-                     sizeof(ngx_etcd_role_e));
-    ngx_crc32_update(&hash, leader->members.data, leader->members.len);
-    ngx_crc32_update(&hash, leader->name.data, leader->name.len);
-    ngx_crc32_update(&hash, (u_char *) &service->member.hash,
-                     sizeof(service->member.hash));
-    ngx_crc32_update(&hash, format->data, format->len);
-    ngx_crc32_final(hash);
-
-    service->kind = (hash != 0) ? hash : 1;
 }

@@ -15,15 +15,6 @@
 #define NGX_ETCD_LEADER_KEYS_VITESS  "locks/"
 
 
-static ngx_int_t ngx_etcd_leader_keys_patroni(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static ngx_int_t ngx_etcd_leader_keys_names(ngx_conf_t *cf,
-    ngx_etcd_leader_conf_t *leader);
-static ngx_int_t ngx_etcd_leader_keys_add(ngx_conf_t *cf, ngx_str_t *to,
-    ngx_str_t *prefix, char *rest);
-static ngx_int_t ngx_etcd_leader_keys_common(ngx_etcd_leader_conf_t *leader);
-
-
 /* the last one is the watched prefix */
 
 static const size_t  ngx_etcd_leader_keys[] = {
@@ -44,54 +35,76 @@ static const size_t  ngx_etcd_leader_keys[] = {
 
 
 /*
- * Sets the watched prefix: all keys that decide about the leader are in one
- * watch, so that their changes are seen in order.
+ * Finds the common directory, up to the last common slash; "/" alone is not
+ * accepted.
  */
 
-ngx_int_t
-ngx_etcd_leader_keys_set(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+static ngx_int_t
+ngx_etcd_leader_keys_common(ngx_etcd_leader_conf_t *leader)
 {
-    ngx_str_t               *prefix;
-    ngx_etcd_leader_conf_t  *leader;
+    size_t  i, n;
 
-    leader = service->leader;
-    prefix = &service->prefix;
+    n = 0;
 
-    if (leader->format == NGX_ETCD_LEADER_KEY) {
-        leader->key = *prefix;
-        return ngx_etcd_leader_keys_names(cf, leader);
+    for (i = 0; i < leader->key.len && i < leader->members.len; i++) {
+
+        if (leader->key.data[i] != leader->members.data[i]) {
+            break;
+        }
+
+        if (leader->key.data[i] == '/') {
+            n = i + 1;
+        }
     }
 
-    /*
-     * "/db" must not match "/db2/", like in the programs that write the keys
-     */
+    leader->watched.len = n;
 
-    if (prefix->data[prefix->len - 1] != '/'
-        && ngx_etcd_leader_keys_add(cf, prefix, prefix, "/") != NGX_OK)
+    return (n > 1) ? NGX_OK : NGX_ERROR;
+}
+
+
+/* Sets the keys of the leader, and of the members that it may name. */
+
+static ngx_int_t
+ngx_etcd_leader_keys_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
+{
+    leader->watched = leader->key;
+
+    if (leader->members.len == 0
+        || ngx_etcd_leader_keys_common(leader) == NGX_OK)
     {
+        return NGX_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"%V\" and \"members=%V\" must be below a common "
+                       "directory",
+                       &leader->key, &leader->members);
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_leader_keys_add(ngx_conf_t *cf, ngx_str_t *to, ngx_str_t *prefix,
+    char *rest)
+{
+    u_char     *p;
+    ngx_str_t   joined;
+
+    joined.len = prefix->len + ngx_strlen(rest);
+
+    joined.data = ngx_pnalloc(cf->pool, joined.len);
+    if (joined.data == NULL) {
         return NGX_ERROR;
     }
 
-    if (leader->format == NGX_ETCD_LEADER_VITESS) {
+    p = ngx_cpymem(joined.data, prefix->data, prefix->len);
+    ngx_memcpy(p, rest, ngx_strlen(rest));
 
-        if (ngx_etcd_leader_keys_add(cf, &leader->key, prefix,
-                                     NGX_ETCD_LEADER_KEYS_VITESS)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
+    *to = joined;
 
-        return ngx_etcd_leader_keys_names(cf, leader);
-    }
-
-    if (leader->format == NGX_ETCD_LEADER_ELECTION) {
-        leader->key = *prefix;
-        return ngx_etcd_leader_keys_names(cf, leader);
-    }
-
-    leader->watched = *prefix;
-
-    return ngx_etcd_leader_keys_patroni(cf, service);
+    return NGX_OK;
 }
 
 
@@ -144,77 +157,55 @@ ngx_etcd_leader_keys_patroni(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 }
 
 
-/* Sets the keys of the leader, and of the members that it may name. */
+/*
+ * Sets the watched prefix: all keys that decide about the leader are in one
+ * watch, so that their changes are seen in order.
+ */
 
-static ngx_int_t
-ngx_etcd_leader_keys_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
+ngx_int_t
+ngx_etcd_leader_keys_set(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 {
-    leader->watched = leader->key;
+    ngx_str_t               *prefix;
+    ngx_etcd_leader_conf_t  *leader;
 
-    if (leader->members.len == 0
-        || ngx_etcd_leader_keys_common(leader) == NGX_OK)
-    {
-        return NGX_OK;
+    leader = service->leader;
+    prefix = &service->prefix;
+
+    if (leader->format == NGX_ETCD_LEADER_KEY) {
+        leader->key = *prefix;
+        return ngx_etcd_leader_keys_names(cf, leader);
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"%V\" and \"members=%V\" must be below a common "
-                       "directory",
-                       &leader->key, &leader->members);
+    /*
+     * "/db" must not match "/db2/", like in the programs that write the keys
+     */
 
-    return NGX_ERROR;
-}
-
-
-static ngx_int_t
-ngx_etcd_leader_keys_add(ngx_conf_t *cf, ngx_str_t *to, ngx_str_t *prefix,
-    char *rest)
-{
-    u_char     *p;
-    ngx_str_t   joined;
-
-    joined.len = prefix->len + ngx_strlen(rest);
-
-    joined.data = ngx_pnalloc(cf->pool, joined.len);
-    if (joined.data == NULL) {
+    if (prefix->data[prefix->len - 1] != '/'
+        && ngx_etcd_leader_keys_add(cf, prefix, prefix, "/") != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    p = ngx_cpymem(joined.data, prefix->data, prefix->len);
-    ngx_memcpy(p, rest, ngx_strlen(rest));
+    if (leader->format == NGX_ETCD_LEADER_VITESS) {
 
-    *to = joined;
-
-    return NGX_OK;
-}
-
-
-/*
- * Finds the common directory, up to the last common slash; "/" alone is not
- * accepted.
- */
-
-static ngx_int_t
-ngx_etcd_leader_keys_common(ngx_etcd_leader_conf_t *leader)
-{
-    size_t  i, n;
-
-    n = 0;
-
-    for (i = 0; i < leader->key.len && i < leader->members.len; i++) {
-
-        if (leader->key.data[i] != leader->members.data[i]) {
-            break;
+        if (ngx_etcd_leader_keys_add(cf, &leader->key, prefix,
+                                     NGX_ETCD_LEADER_KEYS_VITESS)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
         }
 
-        if (leader->key.data[i] == '/') {
-            n = i + 1;
-        }
+        return ngx_etcd_leader_keys_names(cf, leader);
     }
 
-    leader->watched.len = n;
+    if (leader->format == NGX_ETCD_LEADER_ELECTION) {
+        leader->key = *prefix;
+        return ngx_etcd_leader_keys_names(cf, leader);
+    }
 
-    return (n > 1) ? NGX_OK : NGX_ERROR;
+    leader->watched = *prefix;
+
+    return ngx_etcd_leader_keys_patroni(cf, service);
 }
 
 

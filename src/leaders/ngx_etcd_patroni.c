@@ -35,28 +35,6 @@ static ngx_int_t ngx_etcd_patroni_create(ngx_etcd_leader_t *leader,
     ngx_pool_t *pool);
 static void ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader);
 static void ngx_etcd_patroni_select(ngx_etcd_leader_t *leader);
-static void ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni);
-static ngx_uint_t ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *term);
-static ngx_uint_t ngx_etcd_patroni_ordered(json_t *order,
-    ngx_str_t *name);
-static ngx_uint_t ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term);
-static void ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni,
-    ngx_str_t *asked, int64_t term, ngx_etcd_probe_target_t *target);
-static void ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni);
-static void ngx_etcd_patroni_again(void *data);
-static ngx_uint_t ngx_etcd_patroni_used(void *data);
-static void ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *term);
-static char *ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_failsafe_targets_t *targets);
-static char *ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, json_t *object,
-    ngx_etcd_failsafe_targets_t *targets);
-static ngx_int_t ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, json_t *url, ngx_uint_t report,
-    ngx_etcd_probe_target_t *target);
 
 const ngx_etcd_leader_source_t  ngx_etcd_patroni_source = {
     .source = NGX_ETCD_LEADER_SOURCE,
@@ -65,6 +43,34 @@ const ngx_etcd_leader_source_t  ngx_etcd_patroni_source = {
     .candidate = ngx_etcd_leader_own_key,
     .select = ngx_etcd_patroni_select,
 };
+
+
+/* A member has confirmed that it leads. */
+
+static void
+ngx_etcd_patroni_again(void *data)
+{
+    ngx_etcd_patroni_t *patroni = data;
+
+    ngx_etcd_leader_again(patroni->leader);
+}
+
+
+/* The selection cancels requests for a leader that nobody uses. */
+
+static ngx_uint_t
+ngx_etcd_patroni_used(void *data)
+{
+    ngx_etcd_patroni_t *patroni = data;
+
+    if (ngx_etcd_service_used(patroni->leader->service)) {
+        return 1;
+    }
+
+    ngx_etcd_leader_again(patroni->leader);
+
+    return 0;
+}
 
 
 static ngx_int_t
@@ -108,6 +114,20 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
 
 
 static void
+ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni)
+{
+    ngx_etcd_confirm_cancel(&patroni->confirm);
+
+    if (patroni->asked.data != NULL) {
+        ngx_free(patroni->asked.data);
+    }
+
+    ngx_str_null(&patroni->asked);
+    patroni->term = 0;
+}
+
+
+static void
 ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader)
 {
     ngx_etcd_patroni_t *patroni = leader->ctx;
@@ -122,54 +142,276 @@ ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader)
 }
 
 
-/* A member has confirmed that it leads. */
-
-static void
-ngx_etcd_patroni_again(void *data)
+static ngx_int_t
+ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *key, json_t *url, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target)
 {
-    ngx_etcd_patroni_t *patroni = data;
+    ngx_str_t  text;
 
-    ngx_etcd_leader_again(patroni->leader);
+    if (ngx_etcd_json_string(url, &text) != NGX_OK) {
+        return NGX_DECLINED;
+    }
+
+    return ngx_etcd_patroni_api_target(&patroni->hosts, key, &text, report,
+                                       target);
 }
 
 
-/* The selection cancels requests for a leader that nobody uses. */
+/*
+ * Reads the targets: the leader first, then the other members that can be
+ * asked.
+ */
+
+static char *
+ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *key, json_t *object,
+    ngx_etcd_failsafe_targets_t *targets)
+{
+    json_t      *url, *own;
+    const char  *name;
+
+    own = json_object_getn(object, (char *) targets->leader.data,
+                           targets->leader.len);
+    if (own == NULL) {
+        return "the key \"failsafe\" does not name the leader";
+    }
+
+    if (json_object_size(object) > NGX_ETCD_FAILSAFE_MEMBERS) {
+        return "the key \"failsafe\" names too many members";
+    }
+
+    if (ngx_etcd_patroni_failsafe_target(patroni, key, own, 1,
+                                         targets->targets)
+        != NGX_OK)
+    {
+        return "the leader has no usable API";
+    }
+
+    targets->n = 1;
+
+    json_object_foreach(object, name, url) {
+
+        if (url != own
+            && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,
+                                            &targets->targets[targets->n])
+               == NGX_OK)
+        {
+            targets->n++;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* Returns NULL, or the reason why no member can be asked. */
+
+static char *
+ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_failsafe_targets_t *targets)
+{
+    char             *reason;
+    ngx_etcd_json_t   json;
+
+    targets->targets = ngx_palloc(patroni->leader->pool,
+                                  NGX_ETCD_FAILSAFE_MEMBERS
+                                  * sizeof(ngx_etcd_probe_target_t));
+    if (targets->targets == NULL) {
+        return "no memory";
+    }
+
+    reason = "the key \"failsafe\" is not an object";
+
+    if (ngx_etcd_json_read(&json, &key->value, 0) == NGX_OK
+        && json_is_object(json.root))
+    {
+        reason = ngx_etcd_patroni_failsafe_read(patroni, key, json.root,
+                                                targets);
+    }
+
+    ngx_etcd_json_done(&json);
+
+    return reason;
+}
+
+
+/* Sets the members that are asked if etcd proves nothing any more. */
+
+static void
+ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *term)
+{
+    ngx_etcd_leader_t            *leader;
+    ngx_etcd_mirror_entry_t      *key;
+    ngx_etcd_failsafe_targets_t   targets;
+
+    leader = patroni->leader;
+
+    ngx_memzero(&targets, sizeof(ngx_etcd_failsafe_targets_t));
+
+    key = ngx_etcd_leader_find(leader, &leader->conf->failsafe);
+
+    if (term == NULL) {
+        targets.reason = "there is no leader";
+
+    } else if (key == NULL) {
+        targets.reason = "Patroni has no key \"failsafe\"";
+
+    } else {
+        targets.leader = term->value;
+        targets.term = term->create_revision;
+        ngx_etcd_decode_trim(&targets.leader);
+
+        targets.reason = ngx_etcd_patroni_failsafe_targets(patroni, key,
+                                                           &targets);
+    }
+
+    if (targets.reason != NULL) {
+        targets.n = 0;
+    }
+
+    ngx_etcd_failsafe_update(patroni->failsafe, &targets);
+}
+
+
+static void
+ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni, ngx_str_t *asked,
+    int64_t term, ngx_etcd_probe_target_t *target)
+{
+    ngx_etcd_service_t  *service;
+
+    ngx_etcd_patroni_forget(patroni);
+
+    service = patroni->leader->service;
+
+    patroni->asked.data = ngx_alloc(asked->len, service->log);
+    if (patroni->asked.data == NULL) {
+        return;
+    }
+
+    ngx_memcpy(patroni->asked.data, asked->data, asked->len);
+    patroni->asked.len = asked->len;
+    patroni->term = term;
+
+    if (target->ssl != NULL) {
+        ngx_etcd_ssl_refresh(target->ssl, "upstream", &service->conf->name,
+                             service->log);
+    }
+
+    ngx_etcd_confirm_start(&patroni->confirm, target);
+}
+
+
+/*
+ * A member that is in use in this term has been confirmed, by this agent or by
+ * a former one.  No other state is kept.
+ */
 
 static ngx_uint_t
-ngx_etcd_patroni_used(void *data)
+ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term)
 {
-    ngx_etcd_patroni_t *patroni = data;
+    ngx_str_t                *asked, url;
+    ngx_etcd_service_t       *service;
+    ngx_etcd_probe_target_t   target;
 
-    if (ngx_etcd_service_used(patroni->leader->service)) {
+    service = patroni->leader->service;
+
+    if (ngx_etcd_member_diff_uses(&service->diff, &member->key,
+                                  term->create_revision))
+    {
         return 1;
     }
 
-    ngx_etcd_leader_again(patroni->leader);
+    if (!ngx_etcd_service_used(service)) {
+        service->owner->dormant(service);
+        return 0;
+    }
 
-    return 0;
+    if (ngx_etcd_patroni_api_read(&patroni->hosts, member, &url) != NGX_OK
+        || ngx_etcd_patroni_api_target(&patroni->hosts, member, &url, 1,
+                                       &target)
+           != NGX_OK)
+    {
+        return 0;
+    }
+
+    asked = &patroni->asked;
+    patroni->wanted = 1;
+
+    if (patroni->term != term->create_revision
+        || !ngx_etcd_str_equal(asked, &member->key)
+        || ngx_memcmp(&patroni->confirm.target, &target,
+                      sizeof(ngx_etcd_probe_target_t))
+           != 0)
+    {
+        ngx_etcd_patroni_ask(patroni, &member->key, term->create_revision,
+                             &target);
+    }
+
+    return patroni->confirm.done;
 }
 
 
-static void
-ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
+/*
+ * Either "leader" or "member" may be absent.  Scheduled switchovers are
+ * ignored.
+ */
+
+static ngx_uint_t
+ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name)
 {
-    ngx_etcd_patroni_t *patroni = leader->ctx;
+    json_t  *at, *from, *to;
 
-    patroni->wanted = 0;
-    ngx_etcd_member_host_mark(patroni->hosts.list);
+    at = json_object_get(order, "scheduled_at");
 
-    if (ngx_etcd_role_sole(leader->conf->role)) {
-        ngx_etcd_patroni_leader(patroni);
-
-    } else {
-        ngx_etcd_patroni_replicas(&patroni->hosts);
+    if (at != NULL && !json_is_null(at)) {
+        return 0;
     }
 
-    ngx_etcd_member_host_sweep(&patroni->hosts.list);
+    from = json_object_get(order, "leader");
+    to = json_object_get(order, "member");
 
-    if (!patroni->wanted) {
-        ngx_etcd_patroni_forget(patroni);
+    if (json_string_length(from) != 0) {
+        return ngx_etcd_json_equals(from, name);
     }
+
+    return json_string_length(to) != 0 && !ngx_etcd_json_equals(to, name);
+}
+
+
+/*
+ * Patroni writes the key "failover" before it stops PostgreSQL, and long
+ * before the leader's key goes.  The order is cancelled or carried out.
+ */
+
+static ngx_uint_t
+ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
+    ngx_etcd_mirror_entry_t *term)
+{
+    ngx_str_t                 name;
+    ngx_uint_t                leaves;
+    ngx_etcd_json_t           json;
+    ngx_etcd_leader_t        *leader;
+    ngx_etcd_mirror_entry_t  *failover;
+
+    leader = patroni->leader;
+
+    failover = ngx_etcd_leader_find(leader, &leader->conf->failover);
+    if (failover == NULL) {
+        return 0;
+    }
+
+    name = term->value;
+    ngx_etcd_decode_trim(&name);
+
+    leaves = ngx_etcd_json_read(&json, &failover->value, 0) == NGX_OK
+             && ngx_etcd_patroni_ordered(json.root, &name);
+
+    ngx_etcd_json_done(&json);
+
+    return leaves;
 }
 
 
@@ -233,288 +475,24 @@ ngx_etcd_patroni_leader(ngx_etcd_patroni_t *patroni)
 }
 
 
-/*
- * Patroni writes the key "failover" before it stops PostgreSQL, and long
- * before the leader's key goes.  The order is cancelled or carried out.
- */
-
-static ngx_uint_t
-ngx_etcd_patroni_leaves(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *term)
-{
-    ngx_str_t                 name;
-    ngx_uint_t                leaves;
-    ngx_etcd_json_t           json;
-    ngx_etcd_leader_t        *leader;
-    ngx_etcd_mirror_entry_t  *failover;
-
-    leader = patroni->leader;
-
-    failover = ngx_etcd_leader_find(leader, &leader->conf->failover);
-    if (failover == NULL) {
-        return 0;
-    }
-
-    name = term->value;
-    ngx_etcd_decode_trim(&name);
-
-    leaves = ngx_etcd_json_read(&json, &failover->value, 0) == NGX_OK
-             && ngx_etcd_patroni_ordered(json.root, &name);
-
-    ngx_etcd_json_done(&json);
-
-    return leaves;
-}
-
-
-/*
- * Either "leader" or "member" may be absent.  Scheduled switchovers are
- * ignored.
- */
-
-static ngx_uint_t
-ngx_etcd_patroni_ordered(json_t *order, ngx_str_t *name)
-{
-    json_t  *at, *from, *to;
-
-    at = json_object_get(order, "scheduled_at");
-
-    if (at != NULL && !json_is_null(at)) {
-        return 0;
-    }
-
-    from = json_object_get(order, "leader");
-    to = json_object_get(order, "member");
-
-    if (json_string_length(from) != 0) {
-        return ngx_etcd_json_equals(from, name);
-    }
-
-    return json_string_length(to) != 0 && !ngx_etcd_json_equals(to, name);
-}
-
-
-/*
- * A member that is in use in this term has been confirmed, by this agent or by
- * a former one.  No other state is kept.
- */
-
-static ngx_uint_t
-ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term)
-{
-    ngx_str_t                *asked, url;
-    ngx_etcd_service_t       *service;
-    ngx_etcd_probe_target_t   target;
-
-    service = patroni->leader->service;
-
-    if (ngx_etcd_member_diff_uses(&service->diff, &member->key,
-                                  term->create_revision))
-    {
-        return 1;
-    }
-
-    if (!ngx_etcd_service_used(service)) {
-        service->owner->dormant(service);
-        return 0;
-    }
-
-    if (ngx_etcd_patroni_api_read(&patroni->hosts, member, &url) != NGX_OK
-        || ngx_etcd_patroni_api_target(&patroni->hosts, member, &url, 1,
-                                       &target)
-           != NGX_OK)
-    {
-        return 0;
-    }
-
-    asked = &patroni->asked;
-    patroni->wanted = 1;
-
-    if (patroni->term != term->create_revision
-        || !ngx_etcd_str_equal(asked, &member->key)
-        || ngx_memcmp(&patroni->confirm.target, &target,
-                      sizeof(ngx_etcd_probe_target_t))
-           != 0)
-    {
-        ngx_etcd_patroni_ask(patroni, &member->key, term->create_revision,
-                             &target);
-    }
-
-    return patroni->confirm.done;
-}
-
-
 static void
-ngx_etcd_patroni_ask(ngx_etcd_patroni_t *patroni, ngx_str_t *asked,
-    int64_t term, ngx_etcd_probe_target_t *target)
+ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
 {
-    ngx_etcd_service_t  *service;
+    ngx_etcd_patroni_t *patroni = leader->ctx;
 
-    ngx_etcd_patroni_forget(patroni);
+    patroni->wanted = 0;
+    ngx_etcd_member_host_mark(patroni->hosts.list);
 
-    service = patroni->leader->service;
-
-    patroni->asked.data = ngx_alloc(asked->len, service->log);
-    if (patroni->asked.data == NULL) {
-        return;
-    }
-
-    ngx_memcpy(patroni->asked.data, asked->data, asked->len);
-    patroni->asked.len = asked->len;
-    patroni->term = term;
-
-    if (target->ssl != NULL) {
-        ngx_etcd_ssl_refresh(target->ssl, "upstream", &service->conf->name,
-                             service->log);
-    }
-
-    ngx_etcd_confirm_start(&patroni->confirm, target);
-}
-
-
-static void
-ngx_etcd_patroni_forget(ngx_etcd_patroni_t *patroni)
-{
-    ngx_etcd_confirm_cancel(&patroni->confirm);
-
-    if (patroni->asked.data != NULL) {
-        ngx_free(patroni->asked.data);
-    }
-
-    ngx_str_null(&patroni->asked);
-    patroni->term = 0;
-}
-
-
-/* Sets the members that are asked if etcd proves nothing any more. */
-
-static void
-ngx_etcd_patroni_failsafe(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *term)
-{
-    ngx_etcd_leader_t            *leader;
-    ngx_etcd_mirror_entry_t      *key;
-    ngx_etcd_failsafe_targets_t   targets;
-
-    leader = patroni->leader;
-
-    ngx_memzero(&targets, sizeof(ngx_etcd_failsafe_targets_t));
-
-    key = ngx_etcd_leader_find(leader, &leader->conf->failsafe);
-
-    if (term == NULL) {
-        targets.reason = "there is no leader";
-
-    } else if (key == NULL) {
-        targets.reason = "Patroni has no key \"failsafe\"";
+    if (ngx_etcd_role_sole(leader->conf->role)) {
+        ngx_etcd_patroni_leader(patroni);
 
     } else {
-        targets.leader = term->value;
-        targets.term = term->create_revision;
-        ngx_etcd_decode_trim(&targets.leader);
-
-        targets.reason = ngx_etcd_patroni_failsafe_targets(patroni, key,
-                                                           &targets);
+        ngx_etcd_patroni_replicas(&patroni->hosts);
     }
 
-    if (targets.reason != NULL) {
-        targets.n = 0;
+    ngx_etcd_member_host_sweep(&patroni->hosts.list);
+
+    if (!patroni->wanted) {
+        ngx_etcd_patroni_forget(patroni);
     }
-
-    ngx_etcd_failsafe_update(patroni->failsafe, &targets);
-}
-
-
-/* Returns NULL, or the reason why no member can be asked. */
-
-static char *
-ngx_etcd_patroni_failsafe_targets(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_failsafe_targets_t *targets)
-{
-    char             *reason;
-    ngx_etcd_json_t   json;
-
-    targets->targets = ngx_palloc(patroni->leader->pool,
-                                  NGX_ETCD_FAILSAFE_MEMBERS
-                                  * sizeof(ngx_etcd_probe_target_t));
-    if (targets->targets == NULL) {
-        return "no memory";
-    }
-
-    reason = "the key \"failsafe\" is not an object";
-
-    if (ngx_etcd_json_read(&json, &key->value, 0) == NGX_OK
-        && json_is_object(json.root))
-    {
-        reason = ngx_etcd_patroni_failsafe_read(patroni, key, json.root,
-                                                targets);
-    }
-
-    ngx_etcd_json_done(&json);
-
-    return reason;
-}
-
-
-/*
- * Reads the targets: the leader first, then the other members that can be
- * asked.
- */
-
-static char *
-ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, json_t *object,
-    ngx_etcd_failsafe_targets_t *targets)
-{
-    json_t      *url, *own;
-    const char  *name;
-
-    own = json_object_getn(object, (char *) targets->leader.data,
-                           targets->leader.len);
-    if (own == NULL) {
-        return "the key \"failsafe\" does not name the leader";
-    }
-
-    if (json_object_size(object) > NGX_ETCD_FAILSAFE_MEMBERS) {
-        return "the key \"failsafe\" names too many members";
-    }
-
-    if (ngx_etcd_patroni_failsafe_target(patroni, key, own, 1,
-                                         targets->targets)
-        != NGX_OK)
-    {
-        return "the leader has no usable API";
-    }
-
-    targets->n = 1;
-
-    json_object_foreach(object, name, url) {
-
-        if (url != own
-            && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,
-                                            &targets->targets[targets->n])
-               == NGX_OK)
-        {
-            targets->n++;
-        }
-    }
-
-    return NULL;
-}
-
-
-static ngx_int_t
-ngx_etcd_patroni_failsafe_target(ngx_etcd_patroni_t *patroni,
-    ngx_etcd_mirror_entry_t *key, json_t *url, ngx_uint_t report,
-    ngx_etcd_probe_target_t *target)
-{
-    ngx_str_t  text;
-
-    if (ngx_etcd_json_string(url, &text) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    return ngx_etcd_patroni_api_target(&patroni->hosts, key, &text, report,
-                                       target);
 }

@@ -10,15 +10,6 @@
 #include <ngx_etcd_patroni_url.h>
 
 
-static ngx_int_t ngx_etcd_patroni_api_address(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
-    ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_patroni_api_host(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
-    ngx_etcd_probe_target_t *target);
-static ngx_etcd_patroni_role_e ngx_etcd_patroni_api_role(ngx_str_t *body);
-
-
 ngx_int_t
 ngx_etcd_patroni_api_read(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url)
@@ -42,29 +33,6 @@ ngx_etcd_patroni_api_read(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_leader_report(leader, key, &reason);
 
     return NGX_ERROR;
-}
-
-
-ngx_int_t
-ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
-    ngx_etcd_probe_target_t *target)
-{
-    ngx_int_t           rc;
-    ngx_etcd_member_t   member;
-
-    rc = ngx_etcd_patroni_api_address(hosts, key, url, report, &member);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    ngx_memzero(target, sizeof(ngx_etcd_probe_target_t));
-
-    ngx_memcpy(&target->sockaddr, &member.sockaddr, member.socklen);
-    target->socklen = member.socklen;
-    target->port = ngx_inet_get_port(&member.sockaddr.sockaddr);
-
-    return ngx_etcd_patroni_api_host(hosts, key, url, report, target);
 }
 
 
@@ -158,6 +126,45 @@ ngx_etcd_patroni_api_host(ngx_etcd_patroni_hosts_t *hosts,
 }
 
 
+ngx_int_t
+ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target)
+{
+    ngx_int_t           rc;
+    ngx_etcd_member_t   member;
+
+    rc = ngx_etcd_patroni_api_address(hosts, key, url, report, &member);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ngx_memzero(target, sizeof(ngx_etcd_probe_target_t));
+
+    ngx_memcpy(&target->sockaddr, &member.sockaddr, member.socklen);
+    target->socklen = member.socklen;
+    target->port = ngx_inet_get_port(&member.sockaddr.sockaddr);
+
+    return ngx_etcd_patroni_api_host(hosts, key, url, report, target);
+}
+
+
+static ngx_etcd_patroni_role_e
+ngx_etcd_patroni_api_role(ngx_str_t *body)
+{
+    ngx_etcd_json_t          json;
+    ngx_etcd_patroni_role_e  role;
+
+    (void) ngx_etcd_json_read(&json, body, JSON_DISABLE_EOF_CHECK);
+
+    role = ngx_etcd_patroni_member_role(json.root);
+
+    ngx_etcd_json_done(&json);
+
+    return role;
+}
+
+
 ngx_uint_t
 ngx_etcd_patroni_api_primary(ngx_str_t *body)
 {
@@ -189,20 +196,4 @@ ngx_uint_t
 ngx_etcd_patroni_api_says_primary(ngx_str_t *body)
 {
     return ngx_etcd_patroni_api_role(body) == NGX_ETCD_PATRONI_ROLE_PRIMARY;
-}
-
-
-static ngx_etcd_patroni_role_e
-ngx_etcd_patroni_api_role(ngx_str_t *body)
-{
-    ngx_etcd_json_t          json;
-    ngx_etcd_patroni_role_e  role;
-
-    (void) ngx_etcd_json_read(&json, body, JSON_DISABLE_EOF_CHECK);
-
-    role = ngx_etcd_patroni_member_role(json.root);
-
-    ngx_etcd_json_done(&json);
-
-    return role;
 }

@@ -18,12 +18,9 @@ typedef struct {
 } ngx_etcd_patroni_role_name_t;
 
 
-static void ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_says_t *says, json_t *object);
 static ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
     ngx_str_t *reason);
-static void ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use);
 
 
 static const ngx_etcd_patroni_role_name_t  ngx_etcd_patroni_role_names[] = {
@@ -59,33 +56,6 @@ ngx_etcd_patroni_member_role(json_t *object)
 }
 
 
-ngx_int_t
-ngx_etcd_patroni_member_read(ngx_etcd_leader_t *leader,
-    ngx_etcd_patroni_says_t *says, ngx_etcd_mirror_entry_t *candidate,
-    ngx_str_t *reason)
-{
-    ngx_int_t          rc;
-    ngx_etcd_decode_t  d;
-
-    ngx_memzero(says, sizeof(ngx_etcd_patroni_says_t));
-
-    ngx_etcd_decode_init(&d, &leader->service->conf->member, &candidate->key,
-                         leader->pool, NULL, reason);
-    d.value = candidate->value;
-    ngx_etcd_decode_trim(&d.value);
-
-    rc = ngx_etcd_decode_object(&d);
-
-    if (rc == NGX_OK) {
-        ngx_etcd_patroni_member_says(leader, says, d.object);
-    }
-
-    ngx_etcd_json_done(&d.json);
-
-    return rc;
-}
-
-
 static void
 ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_says_t *says, json_t *object)
@@ -118,6 +88,33 @@ ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
         says->located = 1;
         says->location = n;
     }
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_member_read(ngx_etcd_leader_t *leader,
+    ngx_etcd_patroni_says_t *says, ngx_etcd_mirror_entry_t *candidate,
+    ngx_str_t *reason)
+{
+    ngx_int_t          rc;
+    ngx_etcd_decode_t  d;
+
+    ngx_memzero(says, sizeof(ngx_etcd_patroni_says_t));
+
+    ngx_etcd_decode_init(&d, &leader->service->conf->member, &candidate->key,
+                         leader->pool, NULL, reason);
+    d.value = candidate->value;
+    ngx_etcd_decode_trim(&d.value);
+
+    rc = ngx_etcd_decode_object(&d);
+
+    if (rc == NGX_OK) {
+        ngx_etcd_patroni_member_says(leader, says, d.object);
+    }
+
+    ngx_etcd_json_done(&d.json);
+
+    return rc;
 }
 
 
@@ -185,6 +182,13 @@ ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
 }
 
 
+static void
+ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use)
+{
+    ngx_etcd_leader_again(use->data);
+}
+
+
 ngx_int_t
 ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
     ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason)
@@ -228,11 +232,4 @@ ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
     }
 
     return (reason->len != 0) ? NGX_DECLINED : NGX_AGAIN;
-}
-
-
-static void
-ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use)
-{
-    ngx_etcd_leader_again(use->data);
 }

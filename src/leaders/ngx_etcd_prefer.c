@@ -11,86 +11,6 @@
 #include <ngx_etcd_str.h>
 
 
-static char *ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_etcd_tag_t *tag,
-    ngx_str_t *text);
-static char *ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value);
-static char *ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_etcd_tag_t *tag);
-static char *ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text);
-
-
-char *
-ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
-{
-    char       *err;
-    ngx_str_t  *value;
-
-    value = cf->args->elts;
-
-    err = ngx_etcd_prefer_tag(cf, &prefer->tag, &value[1]);
-
-    if (err != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid tag \"%V\": %s",
-                           &value[1], err);
-        return NGX_CONF_ERROR;
-    }
-
-    prefer->spill = NGX_ETCD_PREFER_SPILL;
-
-    if (cf->args->nelts == 3) {
-        err = ngx_etcd_prefer_spill(&prefer->spill, &value[2]);
-    }
-
-    if (err != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\": %s", &value[2], err);
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-/* Returns NULL, or what is wrong. */
-
-static char *
-ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_etcd_tag_t *tag, ngx_str_t *text)
-{
-    char  *err;
-
-    if (!ngx_etcd_str_cut(text, ':', &tag->key, &tag->value)
-        || tag->key.len == 0)
-    {
-        return "it is not \"TAG:VALUE\"";
-    }
-
-    err = ngx_etcd_prefer_value(cf, &tag->value);
-
-    return err ? err : ngx_etcd_prefer_copy(cf, tag);
-}
-
-
-/* Writes the name and the value, as evaluated, into one text. */
-
-static char *
-ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_etcd_tag_t *tag)
-{
-    u_char  *p;
-
-    p = ngx_pnalloc(cf->pool, tag->key.len + 1 + tag->value.len);
-
-    if (p == NULL) {
-        return "no memory";
-    }
-
-    (void) ngx_sprintf(p, "%V:%V", &tag->key, &tag->value);
-
-    tag->key.data = p;
-    tag->value.data = p + tag->key.len + 1;
-
-    return NULL;
-}
-
-
 /* The value is a constant of this start or reload of nginx. */
 
 static char *
@@ -124,6 +44,47 @@ ngx_etcd_prefer_value(ngx_conf_t *cf, ngx_str_t *value)
 }
 
 
+/* Writes the name and the value, as evaluated, into one text. */
+
+static char *
+ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_etcd_tag_t *tag)
+{
+    u_char  *p;
+
+    p = ngx_pnalloc(cf->pool, tag->key.len + 1 + tag->value.len);
+
+    if (p == NULL) {
+        return "no memory";
+    }
+
+    (void) ngx_sprintf(p, "%V:%V", &tag->key, &tag->value);
+
+    tag->key.data = p;
+    tag->value.data = p + tag->key.len + 1;
+
+    return NULL;
+}
+
+
+/* Returns NULL, or what is wrong. */
+
+static char *
+ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_etcd_tag_t *tag, ngx_str_t *text)
+{
+    char  *err;
+
+    if (!ngx_etcd_str_cut(text, ':', &tag->key, &tag->value)
+        || tag->key.len == 0)
+    {
+        return "it is not \"TAG:VALUE\"";
+    }
+
+    err = ngx_etcd_prefer_value(cf, &tag->value);
+
+    return err ? err : ngx_etcd_prefer_copy(cf, tag);
+}
+
+
 static char *
 ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text)
 {
@@ -150,6 +111,38 @@ ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text)
     default: /* NGX_ERROR */
         return "it must be from 1% to 100%";
     }
+}
+
+
+char *
+ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
+{
+    char       *err;
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    err = ngx_etcd_prefer_tag(cf, &prefer->tag, &value[1]);
+
+    if (err != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid tag \"%V\": %s",
+                           &value[1], err);
+        return NGX_CONF_ERROR;
+    }
+
+    prefer->spill = NGX_ETCD_PREFER_SPILL;
+
+    if (cf->args->nelts == 3) {
+        err = ngx_etcd_prefer_spill(&prefer->spill, &value[2]);
+    }
+
+    if (err != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"%V\": %s", &value[2], err);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
 }
 
 

@@ -13,69 +13,568 @@
 #include <ngx_etcd_lock_status.h>
 
 
-static ngx_int_t ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log);
-static ngx_uint_t ngx_etcd_lock_taken(ngx_etcd_lock_t *lock);
-static ngx_uint_t ngx_etcd_lock_contended(ngx_etcd_lock_t *lock);
-static ngx_int_t ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant);
-static void ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log);
-static void ngx_etcd_lock_advance(ngx_etcd_lock_t *lock);
-static ngx_uint_t ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock);
-static ngx_int_t ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock);
-static void ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock);
-static void ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_lock_left(void *data);
-static void ngx_etcd_lock_seen(void *data);
-static void ngx_etcd_lock_post(ngx_event_t *ev);
-static void ngx_etcd_lock_key(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_give(ngx_etcd_lock_key_t *key);
-static ngx_int_t ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key);
-static ngx_int_t ngx_etcd_lock_next(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_kept(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_lose(ngx_etcd_grant_t *grant);
-static void ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
-    ngx_etcd_grant_state_e state);
-static void ngx_etcd_lock_decide(ngx_etcd_grant_t *grant,
-    ngx_etcd_grant_state_e state);
-static void ngx_etcd_lock_timer(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_lock_asking(ngx_etcd_lock_t *lock);
-static void ngx_etcd_lock_event(ngx_event_t *ev);
-static void ngx_etcd_lock_prove(ngx_etcd_grant_t *grant);
+/* Ends the wait of a grant. */
 
-
-ngx_int_t
-ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
+static void
+ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
 {
-    ngx_int_t                 rc;
-    ngx_etcd_lock_t          *lock;
-    ngx_etcd_worker_locks_t  *locks;
-    ngx_etcd_lock_name_t     *name;
+    ngx_etcd_lock_t  *lock;
 
-    name = grant->conf->name;
+    lock = grant->lock;
 
-    locks = ngx_etcd_worker_locks_get(name->cluster);
-    if (locks == NULL) {
+    ngx_queue_remove(&grant->queue);
+
+    ngx_etcd_event_stop(&grant->timer);
+
+    grant->state = state;
+    grant->waited = ngx_current_msec - grant->since;
+
+    ngx_etcd_lock_status_waiting(lock, -1);
+
+    if (state != NGX_ETCD_GRANT_HELD) {
+        ngx_log_error(NGX_LOG_INFO, grant->event.log, 0,
+                      "etcd cluster \"%V\": lock \"%V\" was not obtained: %s",
+                      &lock->locks->conf->name, &lock->node.str,
+                      (state == NGX_ETCD_GRANT_TIMEOUT)
+                      ? "it is held" : "etcd has not answered");
+    }
+
+    if (state == NGX_ETCD_GRANT_TIMEOUT) {
+        (void) ngx_atomic_fetch_add(&lock->name->stats->timeouts, 1);
+    }
+
+    ngx_post_event(&grant->event, &ngx_posted_events);
+}
+
+
+/* Gives the key to the first waiter. */
+
+static void
+ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
+{
+    ngx_queue_t       *q;
+    ngx_etcd_lock_t   *lock;
+    ngx_etcd_grant_t  *grant;
+
+    lock = key->lock;
+
+    q = ngx_queue_head(&lock->waiters);
+    grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+
+    ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_HELD);
+
+    grant->key = key;
+    grant->token = (uint64_t) key->mutex->entry.created;
+
+    if (lock->name->handoff != 0 || lock->name->linger != 0) {
+        grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
+                       + key->passes;
+    }
+
+    if (key->grant == NULL) {
+        ngx_etcd_lock_status_held(lock, 1);
+    }
+
+    key->grant = grant;
+
+    ngx_etcd_lock_status_holder(key);
+
+    (void) ngx_atomic_fetch_add(&lock->name->stats->acquired, 1);
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+
+    if (lock->nwaiters == 0
+        || key->mutex->entry.state != NGX_ETCD_MUTEX_HELD
+        || !ngx_etcd_lock_session_valid(lock->locks->client))
+    {
+        return NGX_DECLINED;
+    }
+
+    key->passes++;
+
+    ngx_etcd_lock_give(key);
+
+    (void) ngx_atomic_fetch_add(&lock->name->stats->handoffs, 1);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+
+    ngx_queue_remove(&key->queue);
+    lock->nkeys--;
+
+    ngx_etcd_lock_keep_end(key);
+
+    if (key->grant != NULL) {
+        ngx_etcd_lock_status_free(key);
+        ngx_etcd_lock_status_held(lock, -1);
+    }
+
+    ngx_etcd_mutex_release(key->mutex);
+    ngx_free(key);
+}
+
+
+static void
+ngx_etcd_lock_kept(ngx_etcd_lock_key_t *key)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_lock_keep_state(key);
+
+    if (rc == NGX_AGAIN) {
+        return;
+    }
+
+    ngx_etcd_lock_keep_end(key);
+
+    if (rc != NGX_OK || ngx_etcd_lock_next(key) != NGX_OK) {
+        ngx_etcd_lock_remove_key(key);
+    }
+}
+
+
+static void
+ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
+    ngx_etcd_grant_state_e state)
+{
+    ngx_queue_t       *q, *next;
+    ngx_etcd_grant_t  *grant;
+
+    for (q = ngx_queue_head(&lock->waiters);
+         q != ngx_queue_sentinel(&lock->waiters);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+
+        if (all || grant->expired) {
+            ngx_etcd_lock_decide(grant, state);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+
+    if (lock->nwaiters == 0) {
+        ngx_etcd_lock_remove_key(key);
+        return;
+    }
+
+    key->since = ngx_current_msec;
+
+    ngx_etcd_lock_give(key);
+
+    if (lock->nheld >= lock->name->permits) {
+        ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
+    }
+}
+
+
+static void
+ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
+{
+    grant->key = NULL;
+
+    if (grant->opened) {
+        grant->state = NGX_ETCD_GRANT_LOST;
+
+    } else {
+        grant->state = NGX_ETCD_GRANT_UNAVAILABLE;
+        grant->token = 0;
+    }
+
+    (void) ngx_atomic_fetch_add(&grant->lock->name->stats->lost, 1);
+
+    ngx_post_event(&grant->event, &ngx_posted_events);
+}
+
+
+/* Waiters with time left may succeed later, unless the error is permanent. */
+
+static void
+ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key)
+{
+    ngx_uint_t        all;
+    ngx_etcd_lock_t  *lock;
+
+    lock = key->lock;
+    all = !ngx_etcd_backoff_retriable(key->mutex->status);
+
+    ngx_etcd_lock_remove_key(key);
+
+    ngx_etcd_lock_expire(lock, all, NGX_ETCD_GRANT_UNAVAILABLE);
+}
+
+
+static void
+ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
+{
+    ngx_etcd_grant_t  *grant;
+
+    switch (key->mutex->entry.state) {
+
+    case NGX_ETCD_MUTEX_HELD:
+        if (key->kept) {
+            ngx_etcd_lock_kept(key);
+
+        } else if (key->grant == NULL) {
+            ngx_etcd_lock_give_first(key);
+        }
+
+        break;
+
+    case NGX_ETCD_MUTEX_WAITING:
+    case NGX_ETCD_MUTEX_CHECKING:
+        ngx_etcd_lock_expire(key->lock, 0, NGX_ETCD_GRANT_TIMEOUT);
+        break;
+
+    case NGX_ETCD_MUTEX_LOST:
+        grant = key->grant;
+
+        ngx_etcd_lock_remove_key(key);
+
+        if (grant != NULL) {
+            ngx_etcd_lock_lose(grant);
+        }
+
+        break;
+
+    case NGX_ETCD_MUTEX_FAILED:
+        ngx_etcd_lock_failed(key);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+/*
+ * Puts one key at a time: if that key has to wait for others, another one
+ * would only wait behind it.  A key is not put while the deletion of keys
+ * that would be ahead of it is pending.
+ */
+
+static ngx_uint_t
+ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock)
+{
+    return lock->nwaiters != 0
+           && lock->nkeys == lock->nheld
+           && lock->nkeys + ngx_etcd_mutex_leaving(&lock->lock_queue)
+              < lock->name->permits;
+}
+
+
+/* Called by the client, which must not be called recursively. */
+
+static void
+ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_lock_key_t  *key = mutex->data;
+
+    ngx_post_event(&key->lock->post, &ngx_posted_events);
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
+{
+    ngx_etcd_lock_key_t  *key;
+
+    key = ngx_calloc(sizeof(ngx_etcd_lock_key_t), lock->post.log);
+    if (key == NULL) {
         return NGX_ERROR;
     }
 
-    lock = ngx_etcd_worker_locks_lock(locks, name, key, ngx_etcd_lock_post,
-                                 ngx_etcd_lock_left, ngx_etcd_lock_seen);
-    if (lock == NULL) {
+    key->lock = lock;
+
+    key->mutex = ngx_etcd_mutex_create(&lock->lock_queue, ngx_etcd_lock_changed,
+                                       key);
+    if (key->mutex == NULL) {
+        ngx_free(key);
         return NGX_ERROR;
     }
 
-    grant->lock = lock;
+    ngx_queue_insert_head(&lock->keys, &key->queue);
+    lock->nkeys++;
 
-    rc = ngx_etcd_lock_enter(grant, log);
+    return NGX_OK;
+}
 
-    if (rc != NGX_AGAIN) {
-        grant->lock = NULL;
+
+static void
+ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t          *q, *next;
+    ngx_etcd_lock_key_t  *key;
+
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = next)
+    {
+        if (lock->nkeys - lock->nheld - lock->nkept <= lock->nwaiters) {
+            return;
+        }
+
+        next = ngx_queue_next(q);
+        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+
+        if (key->grant == NULL && !key->kept) {
+            ngx_etcd_lock_remove_key(key);
+        }
+    }
+}
+
+
+/*
+ * Puts as many keys as are useful for the waiters, and deletes surplus keys.
+ */
+
+static void
+ngx_etcd_lock_advance(ngx_etcd_lock_t *lock)
+{
+    if (ngx_etcd_lock_wants_key(lock)) {
+        (void) ngx_etcd_lock_add_key(lock);
+    }
+
+    ngx_etcd_lock_surplus(lock);
+
+    if (lock->nkeys == 0 && lock->nwaiters == 0) {
         ngx_post_event(&lock->post, &ngx_posted_events);
     }
+}
 
-    return rc;
+
+static void
+ngx_etcd_lock_post(ngx_event_t *ev)
+{
+    ngx_queue_t      *q, *next;
+    ngx_etcd_lock_t  *lock;
+
+    lock = ev->data;
+
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        ngx_etcd_lock_key(ngx_queue_data(q, ngx_etcd_lock_key_t, queue));
+    }
+
+    if (lock->nwaiters != 0 || lock->nkeys != 0) {
+        ngx_etcd_lock_advance(lock);
+    }
+
+    if (lock->nwaiters == 0 && lock->nkeys == 0) {
+        ngx_etcd_worker_locks_rest(lock);
+    }
+}
+
+
+static void
+ngx_etcd_lock_left(void *data)
+{
+    ngx_etcd_lock_t *lock = data;
+
+    ngx_post_event(&lock->post, &ngx_posted_events);
+}
+
+
+/* A kept key may delay another client. */
+
+static void
+ngx_etcd_lock_seen(void *data)
+{
+    ngx_etcd_lock_t *lock = data;
+
+    if (lock->nkept != 0) {
+        ngx_post_event(&lock->post, &ngx_posted_events);
+    }
+}
+
+
+/* Returns 1 if etcd has reported other holders. */
+
+static ngx_uint_t
+ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t          *q;
+    ngx_etcd_lock_key_t  *key;
+
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+
+        if (key->mutex->entry.state == NGX_ETCD_MUTEX_WAITING
+            || key->mutex->entry.state == NGX_ETCD_MUTEX_CHECKING)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* Returns 1 if a new request would have to wait for others. */
+
+static ngx_uint_t
+ngx_etcd_lock_taken(ngx_etcd_lock_t *lock)
+{
+    if (lock->nkeys >= lock->name->permits
+        && lock->nwaiters >= lock->nkeys - lock->nheld)
+    {
+        return 1;
+    }
+
+    return ngx_etcd_lock_contended(lock);
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant)
+{
+    grant->state = NGX_ETCD_GRANT_TIMEOUT;
+
+    (void) ngx_atomic_fetch_add(&grant->lock->name->stats->timeouts, 1);
+
+    return NGX_DECLINED;
+}
+
+
+/* A lock that is no longer held is lost; the client will detect that soon. */
+
+static void
+ngx_etcd_lock_prove(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_t      *lock;
+    ngx_etcd_lock_key_t  *key;
+
+    if (grant->state != NGX_ETCD_GRANT_HELD || ngx_etcd_lock_held(grant)) {
+        return;
+    }
+
+    key = grant->key;
+    lock = grant->lock;
+
+    ngx_etcd_lock_lose(grant);
+    ngx_delete_posted_event(&grant->event);
+
+    ngx_etcd_lock_remove_key(key);
+    ngx_post_event(&lock->post, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_lock_event(ngx_event_t *ev)
+{
+    ngx_etcd_grant_t  *grant;
+
+    grant = ev->data;
+
+    if (grant->opened) {
+        grant->lost(grant);
+        return;
+    }
+
+    ngx_etcd_lock_prove(grant);
+
+    grant->opened = 1;
+    grant->handler(grant);
+}
+
+
+/* Returns 1 if it is not known whether others hold the lock. */
+
+static ngx_uint_t
+ngx_etcd_lock_asking(ngx_etcd_lock_t *lock)
+{
+    return lock->nheld < lock->name->permits
+           && !ngx_etcd_lock_contended(lock);
+}
+
+
+/*
+ * The time to wait for other holders is over; if it is not known yet whether
+ * there are any, etcd gets more time to answer.
+ */
+
+static void
+ngx_etcd_lock_timer(ngx_event_t *ev)
+{
+    ngx_msec_t         limit, waited;
+    ngx_etcd_lock_t   *lock;
+    ngx_etcd_grant_t  *grant;
+
+    grant = ev->data;
+    lock = grant->lock;
+
+    limit = lock->locks->conf->client.request_timeout;
+    waited = ngx_current_msec - grant->since;
+
+    if (!ngx_etcd_lock_asking(lock)) {
+        ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_TIMEOUT);
+
+    } else if (waited >= limit) {
+        ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_UNAVAILABLE);
+
+    } else {
+        grant->expired = 1;
+        ngx_add_timer(&grant->timer, limit - waited);
+        return;
+    }
+
+    ngx_etcd_lock_advance(lock);
+}
+
+
+static void
+ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = grant->lock;
+
+    grant->state = NGX_ETCD_GRANT_WAITING;
+    grant->since = ngx_current_msec;
+    grant->opened = 0;
+    grant->expired = (grant->conf->wait == 0);
+
+    ngx_memzero(&grant->event, sizeof(ngx_event_t));
+    ngx_memzero(&grant->timer, sizeof(ngx_event_t));
+
+    ngx_etcd_event_init(&grant->event, ngx_etcd_lock_event, grant, log);
+    ngx_etcd_event_init(&grant->timer, ngx_etcd_lock_timer, grant, log);
+
+    ngx_add_timer(&grant->timer,
+                  grant->expired ? lock->locks->conf->client.request_timeout
+                                 : grant->conf->wait);
+
+    ngx_queue_insert_tail(&lock->waiters, &grant->queue);
+    ngx_etcd_lock_status_waiting(lock, 1);
 }
 
 
@@ -120,81 +619,50 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
 }
 
 
-/* Returns 1 if a new request would have to wait for others. */
-
-static ngx_uint_t
-ngx_etcd_lock_taken(ngx_etcd_lock_t *lock)
+ngx_int_t
+ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
 {
-    if (lock->nkeys >= lock->name->permits
-        && lock->nwaiters >= lock->nkeys - lock->nheld)
-    {
-        return 1;
+    ngx_int_t                 rc;
+    ngx_etcd_lock_t          *lock;
+    ngx_etcd_worker_locks_t  *locks;
+    ngx_etcd_lock_name_t     *name;
+
+    name = grant->conf->name;
+
+    locks = ngx_etcd_worker_locks_get(name->cluster);
+    if (locks == NULL) {
+        return NGX_ERROR;
     }
 
-    return ngx_etcd_lock_contended(lock);
+    lock = ngx_etcd_worker_locks_lock(locks, name, key, ngx_etcd_lock_post,
+                                 ngx_etcd_lock_left, ngx_etcd_lock_seen);
+    if (lock == NULL) {
+        return NGX_ERROR;
+    }
+
+    grant->lock = lock;
+
+    rc = ngx_etcd_lock_enter(grant, log);
+
+    if (rc != NGX_AGAIN) {
+        grant->lock = NULL;
+        ngx_post_event(&lock->post, &ngx_posted_events);
+    }
+
+    return rc;
 }
 
 
-/* Returns 1 if etcd has reported other holders. */
-
-static ngx_uint_t
-ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
-{
-    ngx_queue_t          *q;
-    ngx_etcd_lock_key_t  *key;
-
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
-
-        if (key->mutex->entry.state == NGX_ETCD_MUTEX_WAITING
-            || key->mutex->entry.state == NGX_ETCD_MUTEX_CHECKING)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
+/*
+ * Passes the key to the next waiter without asking etcd: NGX_OK, or
+ * NGX_DECLINED.
+ */
 
 static ngx_int_t
-ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant)
+ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key)
 {
-    grant->state = NGX_ETCD_GRANT_TIMEOUT;
-
-    (void) ngx_atomic_fetch_add(&grant->lock->name->stats->timeouts, 1);
-
-    return NGX_DECLINED;
-}
-
-
-static void
-ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
-{
-    ngx_etcd_lock_t  *lock;
-
-    lock = grant->lock;
-
-    grant->state = NGX_ETCD_GRANT_WAITING;
-    grant->since = ngx_current_msec;
-    grant->opened = 0;
-    grant->expired = (grant->conf->wait == 0);
-
-    ngx_memzero(&grant->event, sizeof(ngx_event_t));
-    ngx_memzero(&grant->timer, sizeof(ngx_event_t));
-
-    ngx_etcd_event_init(&grant->event, ngx_etcd_lock_event, grant, log);
-    ngx_etcd_event_init(&grant->timer, ngx_etcd_lock_timer, grant, log);
-
-    ngx_add_timer(&grant->timer,
-                  grant->expired ? lock->locks->conf->client.request_timeout
-                                 : grant->conf->wait);
-
-    ngx_queue_insert_tail(&lock->waiters, &grant->queue);
-    ngx_etcd_lock_status_waiting(lock, 1);
+    return (key->passes < key->lock->name->handoff) ? ngx_etcd_lock_next(key)
+                                                    : NGX_DECLINED;
 }
 
 
@@ -273,504 +741,4 @@ ngx_etcd_lock_found_lost(ngx_etcd_grant_t *grant)
     }
 
     return 0;
-}
-
-
-/*
- * Puts as many keys as are useful for the waiters, and deletes surplus keys.
- */
-
-static void
-ngx_etcd_lock_advance(ngx_etcd_lock_t *lock)
-{
-    if (ngx_etcd_lock_wants_key(lock)) {
-        (void) ngx_etcd_lock_add_key(lock);
-    }
-
-    ngx_etcd_lock_surplus(lock);
-
-    if (lock->nkeys == 0 && lock->nwaiters == 0) {
-        ngx_post_event(&lock->post, &ngx_posted_events);
-    }
-}
-
-
-/*
- * Puts one key at a time: if that key has to wait for others, another one
- * would only wait behind it.  A key is not put while the deletion of keys
- * that would be ahead of it is pending.
- */
-
-static ngx_uint_t
-ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock)
-{
-    return lock->nwaiters != 0
-           && lock->nkeys == lock->nheld
-           && lock->nkeys + ngx_etcd_mutex_leaving(&lock->lock_queue)
-              < lock->name->permits;
-}
-
-
-static ngx_int_t
-ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
-{
-    ngx_etcd_lock_key_t  *key;
-
-    key = ngx_calloc(sizeof(ngx_etcd_lock_key_t), lock->post.log);
-    if (key == NULL) {
-        return NGX_ERROR;
-    }
-
-    key->lock = lock;
-
-    key->mutex = ngx_etcd_mutex_create(&lock->lock_queue, ngx_etcd_lock_changed,
-                                       key);
-    if (key->mutex == NULL) {
-        ngx_free(key);
-        return NGX_ERROR;
-    }
-
-    ngx_queue_insert_head(&lock->keys, &key->queue);
-    lock->nkeys++;
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
-{
-    ngx_etcd_lock_t  *lock;
-
-    lock = key->lock;
-
-    ngx_queue_remove(&key->queue);
-    lock->nkeys--;
-
-    ngx_etcd_lock_keep_end(key);
-
-    if (key->grant != NULL) {
-        ngx_etcd_lock_status_free(key);
-        ngx_etcd_lock_status_held(lock, -1);
-    }
-
-    ngx_etcd_mutex_release(key->mutex);
-    ngx_free(key);
-}
-
-
-static void
-ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
-{
-    ngx_queue_t          *q, *next;
-    ngx_etcd_lock_key_t  *key;
-
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
-         q = next)
-    {
-        if (lock->nkeys - lock->nheld - lock->nkept <= lock->nwaiters) {
-            return;
-        }
-
-        next = ngx_queue_next(q);
-        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
-
-        if (key->grant == NULL && !key->kept) {
-            ngx_etcd_lock_remove_key(key);
-        }
-    }
-}
-
-
-/* Called by the client, which must not be called recursively. */
-
-static void
-ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_lock_key_t  *key = mutex->data;
-
-    ngx_post_event(&key->lock->post, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_lock_left(void *data)
-{
-    ngx_etcd_lock_t *lock = data;
-
-    ngx_post_event(&lock->post, &ngx_posted_events);
-}
-
-
-/* A kept key may delay another client. */
-
-static void
-ngx_etcd_lock_seen(void *data)
-{
-    ngx_etcd_lock_t *lock = data;
-
-    if (lock->nkept != 0) {
-        ngx_post_event(&lock->post, &ngx_posted_events);
-    }
-}
-
-
-static void
-ngx_etcd_lock_post(ngx_event_t *ev)
-{
-    ngx_queue_t      *q, *next;
-    ngx_etcd_lock_t  *lock;
-
-    lock = ev->data;
-
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        ngx_etcd_lock_key(ngx_queue_data(q, ngx_etcd_lock_key_t, queue));
-    }
-
-    if (lock->nwaiters != 0 || lock->nkeys != 0) {
-        ngx_etcd_lock_advance(lock);
-    }
-
-    if (lock->nwaiters == 0 && lock->nkeys == 0) {
-        ngx_etcd_worker_locks_rest(lock);
-    }
-}
-
-
-static void
-ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
-{
-    ngx_etcd_grant_t  *grant;
-
-    switch (key->mutex->entry.state) {
-
-    case NGX_ETCD_MUTEX_HELD:
-        if (key->kept) {
-            ngx_etcd_lock_kept(key);
-
-        } else if (key->grant == NULL) {
-            ngx_etcd_lock_give_first(key);
-        }
-
-        break;
-
-    case NGX_ETCD_MUTEX_WAITING:
-    case NGX_ETCD_MUTEX_CHECKING:
-        ngx_etcd_lock_expire(key->lock, 0, NGX_ETCD_GRANT_TIMEOUT);
-        break;
-
-    case NGX_ETCD_MUTEX_LOST:
-        grant = key->grant;
-
-        ngx_etcd_lock_remove_key(key);
-
-        if (grant != NULL) {
-            ngx_etcd_lock_lose(grant);
-        }
-
-        break;
-
-    case NGX_ETCD_MUTEX_FAILED:
-        ngx_etcd_lock_failed(key);
-        break;
-
-    default:
-        break;
-    }
-}
-
-
-static void
-ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key)
-{
-    ngx_etcd_lock_t  *lock;
-
-    lock = key->lock;
-
-    if (lock->nwaiters == 0) {
-        ngx_etcd_lock_remove_key(key);
-        return;
-    }
-
-    key->since = ngx_current_msec;
-
-    ngx_etcd_lock_give(key);
-
-    if (lock->nheld >= lock->name->permits) {
-        ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
-    }
-}
-
-
-/* Gives the key to the first waiter. */
-
-static void
-ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
-{
-    ngx_queue_t       *q;
-    ngx_etcd_lock_t   *lock;
-    ngx_etcd_grant_t  *grant;
-
-    lock = key->lock;
-
-    q = ngx_queue_head(&lock->waiters);
-    grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
-
-    ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_HELD);
-
-    grant->key = key;
-    grant->token = (uint64_t) key->mutex->entry.created;
-
-    if (lock->name->handoff != 0 || lock->name->linger != 0) {
-        grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
-                       + key->passes;
-    }
-
-    if (key->grant == NULL) {
-        ngx_etcd_lock_status_held(lock, 1);
-    }
-
-    key->grant = grant;
-
-    ngx_etcd_lock_status_holder(key);
-
-    (void) ngx_atomic_fetch_add(&lock->name->stats->acquired, 1);
-}
-
-
-/*
- * Passes the key to the next waiter without asking etcd: NGX_OK, or
- * NGX_DECLINED.
- */
-
-static ngx_int_t
-ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key)
-{
-    return (key->passes < key->lock->name->handoff) ? ngx_etcd_lock_next(key)
-                                                    : NGX_DECLINED;
-}
-
-
-static ngx_int_t
-ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
-{
-    ngx_etcd_lock_t  *lock;
-
-    lock = key->lock;
-
-    if (lock->nwaiters == 0
-        || key->mutex->entry.state != NGX_ETCD_MUTEX_HELD
-        || !ngx_etcd_lock_session_valid(lock->locks->client))
-    {
-        return NGX_DECLINED;
-    }
-
-    key->passes++;
-
-    ngx_etcd_lock_give(key);
-
-    (void) ngx_atomic_fetch_add(&lock->name->stats->handoffs, 1);
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_lock_kept(ngx_etcd_lock_key_t *key)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_lock_keep_state(key);
-
-    if (rc == NGX_AGAIN) {
-        return;
-    }
-
-    ngx_etcd_lock_keep_end(key);
-
-    if (rc != NGX_OK || ngx_etcd_lock_next(key) != NGX_OK) {
-        ngx_etcd_lock_remove_key(key);
-    }
-}
-
-
-static void
-ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
-{
-    grant->key = NULL;
-
-    if (grant->opened) {
-        grant->state = NGX_ETCD_GRANT_LOST;
-
-    } else {
-        grant->state = NGX_ETCD_GRANT_UNAVAILABLE;
-        grant->token = 0;
-    }
-
-    (void) ngx_atomic_fetch_add(&grant->lock->name->stats->lost, 1);
-
-    ngx_post_event(&grant->event, &ngx_posted_events);
-}
-
-
-/* Waiters with time left may succeed later, unless the error is permanent. */
-
-static void
-ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key)
-{
-    ngx_uint_t        all;
-    ngx_etcd_lock_t  *lock;
-
-    lock = key->lock;
-    all = !ngx_etcd_backoff_retriable(key->mutex->status);
-
-    ngx_etcd_lock_remove_key(key);
-
-    ngx_etcd_lock_expire(lock, all, NGX_ETCD_GRANT_UNAVAILABLE);
-}
-
-
-static void
-ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
-    ngx_etcd_grant_state_e state)
-{
-    ngx_queue_t       *q, *next;
-    ngx_etcd_grant_t  *grant;
-
-    for (q = ngx_queue_head(&lock->waiters);
-         q != ngx_queue_sentinel(&lock->waiters);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
-
-        if (all || grant->expired) {
-            ngx_etcd_lock_decide(grant, state);
-        }
-    }
-}
-
-
-/* Ends the wait of a grant. */
-
-static void
-ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
-{
-    ngx_etcd_lock_t  *lock;
-
-    lock = grant->lock;
-
-    ngx_queue_remove(&grant->queue);
-
-    ngx_etcd_event_stop(&grant->timer);
-
-    grant->state = state;
-    grant->waited = ngx_current_msec - grant->since;
-
-    ngx_etcd_lock_status_waiting(lock, -1);
-
-    if (state != NGX_ETCD_GRANT_HELD) {
-        ngx_log_error(NGX_LOG_INFO, grant->event.log, 0,
-                      "etcd cluster \"%V\": lock \"%V\" was not obtained: %s",
-                      &lock->locks->conf->name, &lock->node.str,
-                      (state == NGX_ETCD_GRANT_TIMEOUT)
-                      ? "it is held" : "etcd has not answered");
-    }
-
-    if (state == NGX_ETCD_GRANT_TIMEOUT) {
-        (void) ngx_atomic_fetch_add(&lock->name->stats->timeouts, 1);
-    }
-
-    ngx_post_event(&grant->event, &ngx_posted_events);
-}
-
-
-/*
- * The time to wait for other holders is over; if it is not known yet whether
- * there are any, etcd gets more time to answer.
- */
-
-static void
-ngx_etcd_lock_timer(ngx_event_t *ev)
-{
-    ngx_msec_t         limit, waited;
-    ngx_etcd_lock_t   *lock;
-    ngx_etcd_grant_t  *grant;
-
-    grant = ev->data;
-    lock = grant->lock;
-
-    limit = lock->locks->conf->client.request_timeout;
-    waited = ngx_current_msec - grant->since;
-
-    if (!ngx_etcd_lock_asking(lock)) {
-        ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_TIMEOUT);
-
-    } else if (waited >= limit) {
-        ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_UNAVAILABLE);
-
-    } else {
-        grant->expired = 1;
-        ngx_add_timer(&grant->timer, limit - waited);
-        return;
-    }
-
-    ngx_etcd_lock_advance(lock);
-}
-
-
-/* Returns 1 if it is not known whether others hold the lock. */
-
-static ngx_uint_t
-ngx_etcd_lock_asking(ngx_etcd_lock_t *lock)
-{
-    return lock->nheld < lock->name->permits
-           && !ngx_etcd_lock_contended(lock);
-}
-
-
-static void
-ngx_etcd_lock_event(ngx_event_t *ev)
-{
-    ngx_etcd_grant_t  *grant;
-
-    grant = ev->data;
-
-    if (grant->opened) {
-        grant->lost(grant);
-        return;
-    }
-
-    ngx_etcd_lock_prove(grant);
-
-    grant->opened = 1;
-    grant->handler(grant);
-}
-
-
-/* A lock that is no longer held is lost; the client will detect that soon. */
-
-static void
-ngx_etcd_lock_prove(ngx_etcd_grant_t *grant)
-{
-    ngx_etcd_lock_t      *lock;
-    ngx_etcd_lock_key_t  *key;
-
-    if (grant->state != NGX_ETCD_GRANT_HELD || ngx_etcd_lock_held(grant)) {
-        return;
-    }
-
-    key = grant->key;
-    lock = grant->lock;
-
-    ngx_etcd_lock_lose(grant);
-    ngx_delete_posted_event(&grant->event);
-
-    ngx_etcd_lock_remove_key(key);
-    ngx_post_event(&lock->post, &ngx_posted_events);
 }

@@ -14,22 +14,206 @@
 #include <ngx_etcd_clock.h>
 
 
-static void ngx_etcd_lock_client_changed(void *data);
-static void ngx_etcd_lock_client_advance(ngx_etcd_session_t *session);
-static void ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session);
-static void ngx_etcd_lock_client_lost(ngx_etcd_session_t *session,
-    char *reason);
-static void ngx_etcd_lock_client_swept(void *data);
-static void ngx_etcd_lock_client_witness(ngx_etcd_session_t *session,
-    ngx_str_t *key, int64_t *created);
-static void ngx_etcd_lock_client_missing(ngx_etcd_session_t *session,
-    int64_t created);
-static ngx_etcd_mutex_t *ngx_etcd_lock_client_youngest(
-    ngx_etcd_lock_session_t *locks, int64_t created);
-static void ngx_etcd_lock_client_ended(void *data);
-static void ngx_etcd_lock_session_timer(ngx_event_t *ev);
-static void ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks);
-static void ngx_etcd_lock_client_abandon(ngx_etcd_lock_session_t *locks);
+static void
+ngx_etcd_lock_client_changed(void *data)
+{
+    /* the state of this client is not displayed */
+}
+
+
+/*
+ * etcd refuses a put with a revoked lease, however late it comes.  So if no
+ * lock is held or waited for, another lease ends the search.
+ */
+
+static void
+ngx_etcd_lock_client_swept(void *data)
+{
+    ngx_etcd_lock_session_t *locks = data;
+
+    if (ngx_etcd_sweep_over(&locks->sweep)) {
+        ngx_etcd_session_give_up(&locks->session,
+                                 "etcd may still process old puts");
+    }
+}
+
+
+static void
+ngx_etcd_lock_session_timer(ngx_event_t *ev)
+{
+    uint64_t                  now;
+    ngx_queue_t              *q;
+    ngx_etcd_mutex_t         *mutex;
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = ev->data;
+    now = ngx_etcd_clock();
+
+    while (!ngx_queue_empty(&locks->young)) {
+        q = ngx_queue_head(&locks->young);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, age);
+
+        if (now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG) {
+            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
+            return;
+        }
+
+        ngx_etcd_mutex_grown(mutex);
+        ngx_etcd_lock_queue_watch(mutex->lock_queue);
+    }
+}
+
+
+/*
+ * Returns the held mutex created at that revision, or, if it is 0, the one
+ * created last; NULL: none.  Mutexes held for less than
+ * NGX_ETCD_LOCK_SESSION_YOUNG ms are ignored: they are likely to be released
+ * before a read is answered.
+ */
+
+static ngx_etcd_mutex_t *
+ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
+{
+    uint64_t                now;
+    ngx_queue_t            *q, *m;
+    ngx_etcd_mutex_t       *mutex, *youngest;
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    youngest = NULL;
+    now = ngx_etcd_clock();
+
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
+         q = ngx_queue_next(q))
+    {
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+
+        for (m = ngx_queue_head(&lock_queue->keys);
+             m != ngx_queue_sentinel(&lock_queue->keys);
+             m = ngx_queue_next(m))
+        {
+            mutex = ngx_queue_data(m, ngx_etcd_mutex_t, entry.queue);
+
+            if (mutex->entry.state != NGX_ETCD_MUTEX_HELD
+                || now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG
+                || (created != 0 && mutex->entry.created != created)
+                || (youngest != NULL
+                    && mutex->entry.created <= youngest->entry.created))
+            {
+                continue;
+            }
+
+            youngest = mutex;
+        }
+    }
+
+    return youngest;
+}
+
+
+/*
+ * The youngest held key is the witness for all: a history that has this key has
+ * the keys that were put before.
+ */
+
+static void
+ngx_etcd_lock_client_witness(ngx_etcd_session_t *session, ngx_str_t *key,
+    int64_t *created)
+{
+    ngx_etcd_mutex_t         *mutex;
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = session->data;
+    mutex = ngx_etcd_lock_client_youngest(locks, 0);
+
+    if (mutex == NULL) {
+        *key = locks->prefix;
+        *created = 0;
+        return;
+    }
+
+    *key = mutex->entry.key;
+    *created = mutex->entry.created;
+}
+
+
+/* unless the lock was released while its key was read */
+
+static void
+ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
+{
+    ngx_etcd_mutex_t  *mutex;
+
+    mutex = ngx_etcd_lock_client_youngest(session->data, created);
+
+    if (mutex != NULL) {
+        ngx_etcd_mutex_gone(mutex);
+    }
+}
+
+
+/* There is a lease, or etcd has no room for one: the lock queues look. */
+
+static void
+ngx_etcd_lock_client_advance(ngx_etcd_session_t *session)
+{
+    ngx_queue_t              *q;
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = session->data;
+
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
+         q = ngx_queue_next(q))
+    {
+        ngx_etcd_lock_queue_advance(ngx_queue_data(q, ngx_etcd_lock_queue_t,
+                                                   queue));
+    }
+}
+
+
+static void
+ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session)
+{
+    /* the mutexes read the deadline when they need it */
+}
+
+
+static void
+ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
+{
+    ngx_queue_t            *q, *m;
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
+         q = ngx_queue_next(q))
+    {
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+
+        for (m = ngx_queue_head(&lock_queue->keys);
+             m != ngx_queue_sentinel(&lock_queue->keys);
+             m = ngx_queue_next(m))
+        {
+            ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
+                                                   entry.queue));
+        }
+
+        ngx_etcd_mutex_drop(&lock_queue->leaving, 0);
+    }
+
+    ngx_etcd_mutex_drop(&locks->leaving, 0);
+}
+
+
+static void
+ngx_etcd_lock_client_lost(ngx_etcd_session_t *session, char *reason)
+{
+    ngx_etcd_lock_session_t  *locks = session->data;
+
+    ngx_etcd_sweep_end(&locks->sweep);
+    ngx_etcd_lock_client_lease_lost(locks);
+}
 
 
 ngx_etcd_lock_session_t *
@@ -114,6 +298,26 @@ failed:
 }
 
 
+static void
+ngx_etcd_lock_client_abandon(ngx_etcd_lock_session_t *locks)
+{
+    ngx_queue_t            *q, *next;
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+
+        ngx_etcd_mutex_drop(&lock_queue->leaving, 1);
+    }
+
+    ngx_etcd_mutex_drop(&locks->leaving, 1);
+}
+
+
 void
 ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
 {
@@ -162,6 +366,23 @@ ngx_etcd_lock_client_start(ngx_etcd_lock_session_t *locks)
 }
 
 
+static void
+ngx_etcd_lock_client_ended(void *data)
+{
+    ngx_etcd_lock_session_t *locks = data;
+
+    ngx_etcd_lock_client_lease_lost(locks);
+
+    if (locks->again) {
+        locks->again = 0;
+        ngx_etcd_session_start(&locks->session);
+        return;
+    }
+
+    locks->ended(locks->data);
+}
+
+
 void
 ngx_etcd_lock_client_end(ngx_etcd_lock_session_t *locks,
     void (*ended)(void *data),
@@ -180,243 +401,4 @@ ngx_etcd_lock_client_end(ngx_etcd_lock_session_t *locks,
     /* etcd refuses a put that it processes after the revocation */
 
     ngx_etcd_session_end(&locks->session, ngx_etcd_lock_client_ended, locks);
-}
-
-
-static void
-ngx_etcd_lock_client_ended(void *data)
-{
-    ngx_etcd_lock_session_t *locks = data;
-
-    ngx_etcd_lock_client_lease_lost(locks);
-
-    if (locks->again) {
-        locks->again = 0;
-        ngx_etcd_session_start(&locks->session);
-        return;
-    }
-
-    locks->ended(locks->data);
-}
-
-
-static void
-ngx_etcd_lock_client_changed(void *data)
-{
-    /* the state of this client is not displayed */
-}
-
-
-/* There is a lease, or etcd has no room for one: the lock queues look. */
-
-static void
-ngx_etcd_lock_client_advance(ngx_etcd_session_t *session)
-{
-    ngx_queue_t              *q;
-    ngx_etcd_lock_session_t  *locks;
-
-    locks = session->data;
-
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
-         q = ngx_queue_next(q))
-    {
-        ngx_etcd_lock_queue_advance(ngx_queue_data(q, ngx_etcd_lock_queue_t,
-                                                   queue));
-    }
-}
-
-
-static void
-ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session)
-{
-    /* the mutexes read the deadline when they need it */
-}
-
-
-static void
-ngx_etcd_lock_client_lost(ngx_etcd_session_t *session, char *reason)
-{
-    ngx_etcd_lock_session_t  *locks = session->data;
-
-    ngx_etcd_sweep_end(&locks->sweep);
-    ngx_etcd_lock_client_lease_lost(locks);
-}
-
-
-/*
- * etcd refuses a put with a revoked lease, however late it comes.  So if no
- * lock is held or waited for, another lease ends the search.
- */
-
-static void
-ngx_etcd_lock_client_swept(void *data)
-{
-    ngx_etcd_lock_session_t *locks = data;
-
-    if (ngx_etcd_sweep_over(&locks->sweep)) {
-        ngx_etcd_session_give_up(&locks->session,
-                                 "etcd may still process old puts");
-    }
-}
-
-
-/*
- * The youngest held key is the witness for all: a history that has this key has
- * the keys that were put before.
- */
-
-static void
-ngx_etcd_lock_client_witness(ngx_etcd_session_t *session, ngx_str_t *key,
-    int64_t *created)
-{
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_lock_session_t  *locks;
-
-    locks = session->data;
-    mutex = ngx_etcd_lock_client_youngest(locks, 0);
-
-    if (mutex == NULL) {
-        *key = locks->prefix;
-        *created = 0;
-        return;
-    }
-
-    *key = mutex->entry.key;
-    *created = mutex->entry.created;
-}
-
-
-/* unless the lock was released while its key was read */
-
-static void
-ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
-{
-    ngx_etcd_mutex_t  *mutex;
-
-    mutex = ngx_etcd_lock_client_youngest(session->data, created);
-
-    if (mutex != NULL) {
-        ngx_etcd_mutex_gone(mutex);
-    }
-}
-
-
-/*
- * Returns the held mutex created at that revision, or, if it is 0, the one
- * created last; NULL: none.  Mutexes held for less than
- * NGX_ETCD_LOCK_SESSION_YOUNG ms are ignored: they are likely to be released
- * before a read is answered.
- */
-
-static ngx_etcd_mutex_t *
-ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
-{
-    uint64_t                now;
-    ngx_queue_t            *q, *m;
-    ngx_etcd_mutex_t       *mutex, *youngest;
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    youngest = NULL;
-    now = ngx_etcd_clock();
-
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
-         q = ngx_queue_next(q))
-    {
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
-
-        for (m = ngx_queue_head(&lock_queue->keys);
-             m != ngx_queue_sentinel(&lock_queue->keys);
-             m = ngx_queue_next(m))
-        {
-            mutex = ngx_queue_data(m, ngx_etcd_mutex_t, entry.queue);
-
-            if (mutex->entry.state != NGX_ETCD_MUTEX_HELD
-                || now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG
-                || (created != 0 && mutex->entry.created != created)
-                || (youngest != NULL
-                    && mutex->entry.created <= youngest->entry.created))
-            {
-                continue;
-            }
-
-            youngest = mutex;
-        }
-    }
-
-    return youngest;
-}
-
-
-static void
-ngx_etcd_lock_session_timer(ngx_event_t *ev)
-{
-    uint64_t                  now;
-    ngx_queue_t              *q;
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_lock_session_t  *locks;
-
-    locks = ev->data;
-    now = ngx_etcd_clock();
-
-    while (!ngx_queue_empty(&locks->young)) {
-        q = ngx_queue_head(&locks->young);
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, age);
-
-        if (now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG) {
-            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
-            return;
-        }
-
-        ngx_etcd_mutex_grown(mutex);
-        ngx_etcd_lock_queue_watch(mutex->lock_queue);
-    }
-}
-
-
-static void
-ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
-{
-    ngx_queue_t            *q, *m;
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
-         q = ngx_queue_next(q))
-    {
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
-
-        for (m = ngx_queue_head(&lock_queue->keys);
-             m != ngx_queue_sentinel(&lock_queue->keys);
-             m = ngx_queue_next(m))
-        {
-            ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
-                                                   entry.queue));
-        }
-
-        ngx_etcd_mutex_drop(&lock_queue->leaving, 0);
-    }
-
-    ngx_etcd_mutex_drop(&locks->leaving, 0);
-}
-
-
-static void
-ngx_etcd_lock_client_abandon(ngx_etcd_lock_session_t *locks)
-{
-    ngx_queue_t            *q, *next;
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
-
-        ngx_etcd_mutex_drop(&lock_queue->leaving, 1);
-    }
-
-    ngx_etcd_mutex_drop(&locks->leaving, 1);
 }

@@ -22,107 +22,199 @@ typedef struct {
 } ngx_etcd_lock_shared_t;
 
 
-static char *ngx_etcd_lock_insert(ngx_array_t *locks,
-    ngx_etcd_lock_conf_t *new);
-static ngx_int_t ngx_etcd_lock_cmp(ngx_etcd_lock_conf_t *a,
-    ngx_etcd_lock_conf_t *b);
-static char *ngx_etcd_lock_arguments(ngx_conf_t *cf,
-    ngx_etcd_lock_conf_t *lock);
-static char *ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
-    ngx_etcd_lock_shared_t *shared, ngx_str_t *value);
-static ngx_uint_t ngx_etcd_lock_is_parameter(ngx_str_t *value);
-static char *ngx_etcd_lock_number(ngx_conf_t *cf, ngx_str_t *value,
-    size_t prefix, ngx_uint_t min, ngx_uint_t max, ngx_uint_t *number);
-static char *ngx_etcd_lock_is_name(ngx_str_t *name);
-static ngx_etcd_lock_name_t *ngx_etcd_lock_name_get(ngx_conf_t *cf,
-    ngx_str_t *name, ngx_str_t *cluster);
-static char *ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
-    ngx_etcd_lock_shared_t *shared, ngx_uint_t keyed);
-static ngx_int_t ngx_etcd_lock_conf_check_one(ngx_etcd_lock_name_t *name,
-    ngx_log_t *log);
-static void ngx_etcd_lock_conf_members(ngx_etcd_lock_name_t *name,
-    ngx_log_t *log);
-static ngx_uint_t ngx_etcd_lock_below(ngx_str_t *name, ngx_str_t *other);
-
-
-char *
-ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
-    void *(*compile)(ngx_conf_t *cf, ngx_str_t *key))
+static char *
+ngx_etcd_lock_is_name(ngx_str_t *name)
 {
-    char                  *rv;
-    ngx_str_t             *value;
-    ngx_uint_t             off;
-    ngx_etcd_lock_conf_t   lock;
+    size_t  i;
 
-    value = cf->args->elts;
-    off = (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0);
-
-    if (*locks == NULL || (off && *locks != NGX_CONF_UNSET_PTR)) {
-        return "cannot be both \"off\" and on";
+    if (name->len == 0) {
+        return "has an empty name";
     }
 
-    if (off) {
-        *locks = NULL;
-        return NGX_CONF_OK;
+    if (name->len > NGX_ETCD_LOCK_MAX_NAME) {
+        return "has a name of more than 512 bytes";
     }
 
-    rv = ngx_etcd_lock_arguments(cf, &lock);
+    for (i = 0; i < name->len; i++) {
 
-    if (rv != NGX_CONF_OK) {
-        return rv;
-    }
+        if (name->data[i] == '$') {
+            return "cannot have variables in its name: they belong in the key";
+        }
 
-    if (lock.key.len != 0) {
-        lock.value = compile(cf, &lock.key);
-
-        if (lock.value == NULL) {
-            return NGX_CONF_ERROR;
+        if (name->data[i] <= ' ' || name->data[i] >= 0x7f) {
+            return "has a name with other than printable ASCII characters";
         }
     }
 
-    if (*locks == NGX_CONF_UNSET_PTR) {
-        *locks = ngx_array_create(cf->pool, 1, sizeof(ngx_etcd_lock_conf_t));
-
-        if (*locks == NULL) {
-            *locks = NGX_CONF_UNSET_PTR;
-            return NGX_CONF_ERROR;
-        }
+    if (name->data[name->len - 1] == '/') {
+        return "has a name that ends in a slash";
     }
 
-    return ngx_etcd_lock_insert(*locks, &lock);
+    return NGX_CONF_OK;
 }
 
 
-/* Sorts locks in one global order, which prevents deadlocks. */
+static ngx_uint_t
+ngx_etcd_lock_is_parameter(ngx_str_t *value)
+{
+    ngx_uint_t  i;
+
+    static char  *names[] = {
+        "cluster=", "wait=", "queue=", "permits=", "handoff=", "linger=",
+        "empty=", NULL
+    };
+
+    for (i = 0; names[i] != NULL; i++) {
+        if (ngx_strncmp(value->data, names[i], ngx_strlen(names[i])) == 0) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
 
 static char *
-ngx_etcd_lock_insert(ngx_array_t *locks, ngx_etcd_lock_conf_t *new)
+ngx_etcd_lock_number(ngx_conf_t *cf, ngx_str_t *value, size_t prefix,
+    ngx_uint_t min, ngx_uint_t max, ngx_uint_t *number)
 {
-    ngx_uint_t             i;
-    ngx_etcd_lock_conf_t  *lock;
+    ngx_int_t  n;
 
-    if (ngx_array_push(locks) == NULL) {
+    n = ngx_atoi(value->data + prefix, value->len - prefix);
+
+    if (n == NGX_ERROR || (ngx_uint_t) n < min || (ngx_uint_t) n > max) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" must be between %ui and %ui", value, min,
+                           max);
         return NGX_CONF_ERROR;
     }
 
-    lock = locks->elts;
-
-    for (i = locks->nelts - 1; i != 0; i--) {
-
-        if (lock[i - 1].name == new->name) {
-            return "is duplicate";
-        }
-
-        if (ngx_etcd_lock_cmp(&lock[i - 1], new) < 0) {
-            break;
-        }
-
-        lock[i] = lock[i - 1];
-    }
-
-    lock[i] = *new;
+    *number = n;
 
     return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
+    ngx_etcd_lock_shared_t *shared, ngx_str_t *value)
+{
+    ngx_str_t  s;
+
+    if (ngx_strncmp(value->data, "cluster=", 8) == 0 && value->len > 8) {
+        shared->cluster.data = value->data + 8;
+        shared->cluster.len = value->len - 8;
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_strncmp(value->data, "wait=", 5) == 0) {
+        s.data = value->data + 5;
+        s.len = value->len - 5;
+
+        lock->wait = ngx_parse_time(&s, 0);
+
+        if (lock->wait != (ngx_msec_t) NGX_ERROR) {
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(value->data, "linger=", 7) == 0) {
+        s.data = value->data + 7;
+        s.len = value->len - 7;
+
+        shared->linger = ngx_parse_time(&s, 0);
+
+        if (shared->linger <= NGX_ETCD_LOCK_MAX_LINGER) {
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strcmp(value->data, "empty=pass") == 0) {
+        lock->pass = 1;
+        return NGX_CONF_OK;
+
+    } else if (ngx_strncmp(value->data, "queue=", 6) == 0) {
+        return ngx_etcd_lock_number(cf, value, 6, 1, NGX_MAX_INT32_VALUE,
+                                    &lock->queue);
+
+    } else if (ngx_strncmp(value->data, "permits=", 8) == 0) {
+        return ngx_etcd_lock_number(cf, value, 8, 1,
+                                    NGX_ETCD_LOCK_MAX_PERMITS,
+                                    &shared->permits);
+
+    } else if (ngx_strncmp(value->data, "handoff=", 8) == 0) {
+        return ngx_etcd_lock_number(cf, value, 8, 0,
+                                    NGX_ETCD_LOCK_MAX_HANDOFF,
+                                    &shared->handoff);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                       value);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static ngx_etcd_lock_name_t *
+ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *cluster)
+{
+    ngx_uint_t              i;
+    ngx_etcd_conf_t        *ecf;
+    ngx_etcd_lock_name_t   *new, **names;
+
+    ecf = ngx_etcd_conf_get(cf, cluster);
+    if (ecf == NULL) {
+        return NULL;
+    }
+
+    names = ecf->locks.elts;
+
+    for (i = 0; i < ecf->locks.nelts; i++) {
+        if (ngx_etcd_str_equal(&names[i]->name, name)) {
+            return names[i];
+        }
+    }
+
+    new = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_lock_name_t));
+    if (new == NULL) {
+        return NULL;
+    }
+
+    new->name = *name;
+    new->cluster = ecf;
+
+    ecf->coordinates = 1;
+
+    return (ngx_etcd_conf_push(&ecf->locks, new) == NGX_OK) ? new : NULL;
+}
+
+
+static char *
+ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
+    ngx_etcd_lock_shared_t *shared, ngx_uint_t keyed)
+{
+    if (name->file == NULL) {
+        name->permits = shared->permits;
+        name->handoff = shared->handoff;
+        name->linger = shared->linger;
+        name->keyed = keyed;
+        name->file = cf->conf_file->file.name.data;
+        name->line = cf->conf_file->line;
+        return NGX_CONF_OK;
+    }
+
+    if (name->permits == shared->permits
+        && name->handoff == shared->handoff
+        && name->linger == shared->linger
+        && name->keyed == keyed)
+    {
+        return NGX_CONF_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "lock \"%V\" differs from its definition in %s:%ui in "
+                       "\"permits=\", \"handoff=\", \"linger=\", or in having "
+                       "a key", &name->name, name->file, name->line);
+
+    return NGX_CONF_ERROR;
 }
 
 
@@ -195,202 +287,6 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
 }
 
 
-static char *
-ngx_etcd_lock_is_name(ngx_str_t *name)
-{
-    size_t  i;
-
-    if (name->len == 0) {
-        return "has an empty name";
-    }
-
-    if (name->len > NGX_ETCD_LOCK_MAX_NAME) {
-        return "has a name of more than 512 bytes";
-    }
-
-    for (i = 0; i < name->len; i++) {
-
-        if (name->data[i] == '$') {
-            return "cannot have variables in its name: they belong in the key";
-        }
-
-        if (name->data[i] <= ' ' || name->data[i] >= 0x7f) {
-            return "has a name with other than printable ASCII characters";
-        }
-    }
-
-    if (name->data[name->len - 1] == '/') {
-        return "has a name that ends in a slash";
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_lock_is_parameter(ngx_str_t *value)
-{
-    ngx_uint_t  i;
-
-    static char  *names[] = {
-        "cluster=", "wait=", "queue=", "permits=", "handoff=", "linger=",
-        "empty=", NULL
-    };
-
-    for (i = 0; names[i] != NULL; i++) {
-        if (ngx_strncmp(value->data, names[i], ngx_strlen(names[i])) == 0) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-static char *
-ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
-    ngx_etcd_lock_shared_t *shared, ngx_str_t *value)
-{
-    ngx_str_t  s;
-
-    if (ngx_strncmp(value->data, "cluster=", 8) == 0 && value->len > 8) {
-        shared->cluster.data = value->data + 8;
-        shared->cluster.len = value->len - 8;
-        return NGX_CONF_OK;
-    }
-
-    if (ngx_strncmp(value->data, "wait=", 5) == 0) {
-        s.data = value->data + 5;
-        s.len = value->len - 5;
-
-        lock->wait = ngx_parse_time(&s, 0);
-
-        if (lock->wait != (ngx_msec_t) NGX_ERROR) {
-            return NGX_CONF_OK;
-        }
-
-    } else if (ngx_strncmp(value->data, "linger=", 7) == 0) {
-        s.data = value->data + 7;
-        s.len = value->len - 7;
-
-        shared->linger = ngx_parse_time(&s, 0);
-
-        if (shared->linger <= NGX_ETCD_LOCK_MAX_LINGER) {
-            return NGX_CONF_OK;
-        }
-
-    } else if (ngx_strcmp(value->data, "empty=pass") == 0) {
-        lock->pass = 1;
-        return NGX_CONF_OK;
-
-    } else if (ngx_strncmp(value->data, "queue=", 6) == 0) {
-        return ngx_etcd_lock_number(cf, value, 6, 1, NGX_MAX_INT32_VALUE,
-                                    &lock->queue);
-
-    } else if (ngx_strncmp(value->data, "permits=", 8) == 0) {
-        return ngx_etcd_lock_number(cf, value, 8, 1,
-                                    NGX_ETCD_LOCK_MAX_PERMITS,
-                                    &shared->permits);
-
-    } else if (ngx_strncmp(value->data, "handoff=", 8) == 0) {
-        return ngx_etcd_lock_number(cf, value, 8, 0,
-                                    NGX_ETCD_LOCK_MAX_HANDOFF,
-                                    &shared->handoff);
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                       value);
-
-    return NGX_CONF_ERROR;
-}
-
-
-static char *
-ngx_etcd_lock_number(ngx_conf_t *cf, ngx_str_t *value, size_t prefix,
-    ngx_uint_t min, ngx_uint_t max, ngx_uint_t *number)
-{
-    ngx_int_t  n;
-
-    n = ngx_atoi(value->data + prefix, value->len - prefix);
-
-    if (n == NGX_ERROR || (ngx_uint_t) n < min || (ngx_uint_t) n > max) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" must be between %ui and %ui", value, min,
-                           max);
-        return NGX_CONF_ERROR;
-    }
-
-    *number = n;
-
-    return NGX_CONF_OK;
-}
-
-
-static ngx_etcd_lock_name_t *
-ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *cluster)
-{
-    ngx_uint_t              i;
-    ngx_etcd_conf_t        *ecf;
-    ngx_etcd_lock_name_t   *new, **names;
-
-    ecf = ngx_etcd_conf_get(cf, cluster);
-    if (ecf == NULL) {
-        return NULL;
-    }
-
-    names = ecf->locks.elts;
-
-    for (i = 0; i < ecf->locks.nelts; i++) {
-        if (ngx_etcd_str_equal(&names[i]->name, name)) {
-            return names[i];
-        }
-    }
-
-    new = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_lock_name_t));
-    if (new == NULL) {
-        return NULL;
-    }
-
-    new->name = *name;
-    new->cluster = ecf;
-
-    ecf->coordinates = 1;
-
-    return (ngx_etcd_conf_push(&ecf->locks, new) == NGX_OK) ? new : NULL;
-}
-
-
-static char *
-ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
-    ngx_etcd_lock_shared_t *shared, ngx_uint_t keyed)
-{
-    if (name->file == NULL) {
-        name->permits = shared->permits;
-        name->handoff = shared->handoff;
-        name->linger = shared->linger;
-        name->keyed = keyed;
-        name->file = cf->conf_file->file.name.data;
-        name->line = cf->conf_file->line;
-        return NGX_CONF_OK;
-    }
-
-    if (name->permits == shared->permits
-        && name->handoff == shared->handoff
-        && name->linger == shared->linger
-        && name->keyed == keyed)
-    {
-        return NGX_CONF_OK;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "lock \"%V\" differs from its definition in %s:%ui in "
-                       "\"permits=\", \"handoff=\", \"linger=\", or in having "
-                       "a key", &name->name, name->file, name->line);
-
-    return NGX_CONF_ERROR;
-}
-
-
 static ngx_int_t
 ngx_etcd_lock_cmp(ngx_etcd_lock_conf_t *a, ngx_etcd_lock_conf_t *b)
 {
@@ -409,28 +305,95 @@ ngx_etcd_lock_cmp(ngx_etcd_lock_conf_t *a, ngx_etcd_lock_conf_t *b)
 }
 
 
-ngx_int_t
-ngx_etcd_lock_conf_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
+/* Sorts locks in one global order, which prevents deadlocks. */
+
+static char *
+ngx_etcd_lock_insert(ngx_array_t *locks, ngx_etcd_lock_conf_t *new)
 {
-    ngx_uint_t              i, n;
-    ngx_etcd_conf_t       **ecf;
-    ngx_etcd_lock_name_t  **names;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
 
-    ecf = emcf->clusters.elts;
+    if (ngx_array_push(locks) == NULL) {
+        return NGX_CONF_ERROR;
+    }
 
-    for (i = 0; i < emcf->clusters.nelts; i++) {
-        names = ecf[i]->locks.elts;
+    lock = locks->elts;
 
-        for (n = 0; n < ecf[i]->locks.nelts; n++) {
-            if (ngx_etcd_lock_conf_check_one(names[n], log) != NGX_OK) {
-                return NGX_ERROR;
-            }
+    for (i = locks->nelts - 1; i != 0; i--) {
 
-            ngx_etcd_lock_conf_members(names[n], log);
+        if (lock[i - 1].name == new->name) {
+            return "is duplicate";
+        }
+
+        if (ngx_etcd_lock_cmp(&lock[i - 1], new) < 0) {
+            break;
+        }
+
+        lock[i] = lock[i - 1];
+    }
+
+    lock[i] = *new;
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
+    void *(*compile)(ngx_conf_t *cf, ngx_str_t *key))
+{
+    char                  *rv;
+    ngx_str_t             *value;
+    ngx_uint_t             off;
+    ngx_etcd_lock_conf_t   lock;
+
+    value = cf->args->elts;
+    off = (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0);
+
+    if (*locks == NULL || (off && *locks != NGX_CONF_UNSET_PTR)) {
+        return "cannot be both \"off\" and on";
+    }
+
+    if (off) {
+        *locks = NULL;
+        return NGX_CONF_OK;
+    }
+
+    rv = ngx_etcd_lock_arguments(cf, &lock);
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (lock.key.len != 0) {
+        lock.value = compile(cf, &lock.key);
+
+        if (lock.value == NULL) {
+            return NGX_CONF_ERROR;
         }
     }
 
-    return NGX_OK;
+    if (*locks == NGX_CONF_UNSET_PTR) {
+        *locks = ngx_array_create(cf->pool, 1, sizeof(ngx_etcd_lock_conf_t));
+
+        if (*locks == NULL) {
+            *locks = NGX_CONF_UNSET_PTR;
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return ngx_etcd_lock_insert(*locks, &lock);
+}
+
+
+/* Returns 1 if the name begins with the other name and a slash. */
+
+static ngx_uint_t
+ngx_etcd_lock_below(ngx_str_t *name, ngx_str_t *other)
+{
+    return name->len > other->len
+           && ngx_memcmp(name->data, other->data, other->len) == 0
+           && name->data[other->len] == '/';
 }
 
 
@@ -487,14 +450,28 @@ ngx_etcd_lock_conf_members(ngx_etcd_lock_name_t *name, ngx_log_t *log)
 }
 
 
-/* Returns 1 if the name begins with the other name and a slash. */
-
-static ngx_uint_t
-ngx_etcd_lock_below(ngx_str_t *name, ngx_str_t *other)
+ngx_int_t
+ngx_etcd_lock_conf_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
-    return name->len > other->len
-           && ngx_memcmp(name->data, other->data, other->len) == 0
-           && name->data[other->len] == '/';
+    ngx_uint_t              i, n;
+    ngx_etcd_conf_t       **ecf;
+    ngx_etcd_lock_name_t  **names;
+
+    ecf = emcf->clusters.elts;
+
+    for (i = 0; i < emcf->clusters.nelts; i++) {
+        names = ecf[i]->locks.elts;
+
+        for (n = 0; n < ecf[i]->locks.nelts; n++) {
+            if (ngx_etcd_lock_conf_check_one(names[n], log) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            ngx_etcd_lock_conf_members(names[n], log);
+        }
+    }
+
+    return NGX_OK;
 }
 
 

@@ -20,16 +20,70 @@ typedef struct {
 } ngx_etcd_lock_held_t;
 
 
-static void ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held,
-    ngx_etcd_grant_t *grant);
-static void ngx_etcd_lock_hold_lost(ngx_etcd_grant_t *grant);
-static void ngx_etcd_lock_hold_remove(ngx_etcd_lock_held_t *held);
-
-
 void
 ngx_etcd_lock_hold_init(ngx_etcd_lock_hold_t *hold)
 {
     ngx_queue_init(&hold->locks);
+}
+
+
+static void
+ngx_etcd_lock_hold_remove(ngx_etcd_lock_held_t *held)
+{
+    ngx_queue_remove(&held->queue);
+    ngx_etcd_lock_end(&held->grant);
+    ngx_free(held);
+}
+
+
+static void
+ngx_etcd_lock_hold_lost(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_held_t  *held;
+    ngx_etcd_lock_hold_t  *hold;
+
+    held = grant->data;
+    hold = held->hold;
+
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "etcd: lock \"%V%s%V\" is lost after its request has ended, "
+                  "while an upstream may still work",
+                  &grant->conf->name->name, held->key.len ? "/" : "",
+                  &held->key);
+
+    ngx_etcd_lock_hold_remove(held);
+
+    if (ngx_queue_empty(&hold->locks)) {
+        hold->lost(hold);
+    }
+}
+
+
+/*
+ * A held grant whose handler was called has no timer, is in no queue, and has
+ * no posted event: only its key refers to the grant, so that it can be moved.
+ */
+
+static void
+ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held, ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_grant_t  *moved;
+
+    moved = &held->grant;
+
+    *moved = *grant;
+
+    moved->lost = ngx_etcd_lock_hold_lost;
+    moved->data = held;
+    moved->event.data = moved;
+    moved->event.log = ngx_cycle->log;
+    moved->timer.data = moved;
+    moved->timer.log = ngx_cycle->log;
+    moved->key->grant = moved;
+
+    grant->state = NGX_ETCD_GRANT_ENDED;
+    grant->lock = NULL;
+    grant->key = NULL;
 }
 
 
@@ -62,66 +116,6 @@ ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold,
     ngx_queue_insert_tail(&hold->locks, &held->queue);
 
     ngx_etcd_lock_hold_move(held, &rl->grant);
-}
-
-
-/*
- * A held grant whose handler was called has no timer, is in no queue, and has
- * no posted event: only its key refers to the grant, so that it can be moved.
- */
-
-static void
-ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held, ngx_etcd_grant_t *grant)
-{
-    ngx_etcd_grant_t  *moved;
-
-    moved = &held->grant;
-
-    *moved = *grant;
-
-    moved->lost = ngx_etcd_lock_hold_lost;
-    moved->data = held;
-    moved->event.data = moved;
-    moved->event.log = ngx_cycle->log;
-    moved->timer.data = moved;
-    moved->timer.log = ngx_cycle->log;
-    moved->key->grant = moved;
-
-    grant->state = NGX_ETCD_GRANT_ENDED;
-    grant->lock = NULL;
-    grant->key = NULL;
-}
-
-
-static void
-ngx_etcd_lock_hold_lost(ngx_etcd_grant_t *grant)
-{
-    ngx_etcd_lock_held_t  *held;
-    ngx_etcd_lock_hold_t  *hold;
-
-    held = grant->data;
-    hold = held->hold;
-
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "etcd: lock \"%V%s%V\" is lost after its request has ended, "
-                  "while an upstream may still work",
-                  &grant->conf->name->name, held->key.len ? "/" : "",
-                  &held->key);
-
-    ngx_etcd_lock_hold_remove(held);
-
-    if (ngx_queue_empty(&hold->locks)) {
-        hold->lost(hold);
-    }
-}
-
-
-static void
-ngx_etcd_lock_hold_remove(ngx_etcd_lock_held_t *held)
-{
-    ngx_queue_remove(&held->queue);
-    ngx_etcd_lock_end(&held->grant);
-    ngx_free(held);
 }
 
 

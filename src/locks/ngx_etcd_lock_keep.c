@@ -12,13 +12,46 @@
 #include <ngx_etcd_lock_status.h>
 
 
-static ngx_msec_t ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key);
-static ngx_int_t ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key);
-static void ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_lock_keep_timer(ngx_event_t *ev);
+/* Returns the time in ms that the key may be kept; 0: not at all. */
+
+static ngx_msec_t
+ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)
+{
+    ngx_msec_t             age;
+    ngx_etcd_lock_name_t  *name;
+
+    name = key->lock->name;
+    age = ngx_current_msec - key->since;
+
+    if (name->linger == 0
+        || key->passes >= NGX_ETCD_LOCK_MAX_HANDOFF
+        || age >= NGX_ETCD_LOCK_MAX_LINGER)
+    {
+        return 0;
+    }
+
+    return ngx_min(name->linger, NGX_ETCD_LOCK_MAX_LINGER - age);
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key)
+{
+    return ngx_etcd_lock_queue_others(&key->lock->lock_queue,
+                                      &key->mutex->entry.own,
+                                      key->mutex->entry.created);
+}
+
+
+static void
+ngx_etcd_lock_keep_timer(ngx_event_t *ev)
+{
+    ngx_etcd_lock_key_t  *key = ev->data;
+
+    key->over = 1;
+
+    ngx_post_event(&key->lock->post, &ngx_posted_events);
+}
 
 
 ngx_int_t
@@ -66,57 +99,36 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
 }
 
 
-/* Returns the time in ms that the key may be kept; 0: not at all. */
-
-static ngx_msec_t
-ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)
+static void
+ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    ngx_msec_t             age;
-    ngx_etcd_lock_name_t  *name;
-
-    name = key->lock->name;
-    age = ngx_current_msec - key->since;
-
-    if (name->linger == 0
-        || key->passes >= NGX_ETCD_LOCK_MAX_HANDOFF
-        || age >= NGX_ETCD_LOCK_MAX_LINGER)
-    {
-        return 0;
-    }
-
-    return ngx_min(name->linger, NGX_ETCD_LOCK_MAX_LINGER - age);
-}
-
-
-static ngx_int_t
-ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key)
-{
-    return ngx_etcd_lock_queue_others(&key->lock->lock_queue,
-                                      &key->mutex->entry.own,
-                                      key->mutex->entry.created);
-}
-
-
-void
-ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock)
-{
-    ngx_queue_t          *q;
+    Etcd__KeyValue       *kv;
+    ngx_etcd_mutex_t     *mutex;
     ngx_etcd_lock_key_t  *key;
 
-    if (lock->nkept == 0 || lock->nwaiters == 0) {
-        return;
+    key = range->data;
+    mutex = key->mutex;
+
+    key->asking = 0;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        kv = (response->n_kvs == 1) ? response->kvs[0] : NULL;
+
+        key->mine = kv != NULL
+                    && kv->create_revision == mutex->entry.created
+                    && kv->key.len == mutex->entry.key.len
+                    && ngx_memcmp(kv->key.data, mutex->entry.key.data,
+                                  kv->key.len)
+                       == 0;
+
+        ngx_destroy_pool(pool);
     }
 
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+    key->over = !key->mine;
 
-        if (key->kept && !key->asking && !key->over) {
-            ngx_etcd_lock_keep_check(key);
-        }
-    }
+    ngx_post_event(&key->lock->post, &ngx_posted_events);
 }
 
 
@@ -152,36 +164,26 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
 }
 
 
-static void
-ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool)
+void
+ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock)
 {
-    Etcd__KeyValue       *kv;
-    ngx_etcd_mutex_t     *mutex;
+    ngx_queue_t          *q;
     ngx_etcd_lock_key_t  *key;
 
-    key = range->data;
-    mutex = key->mutex;
-
-    key->asking = 0;
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        kv = (response->n_kvs == 1) ? response->kvs[0] : NULL;
-
-        key->mine = kv != NULL
-                    && kv->create_revision == mutex->entry.created
-                    && kv->key.len == mutex->entry.key.len
-                    && ngx_memcmp(kv->key.data, mutex->entry.key.data,
-                                  kv->key.len)
-                       == 0;
-
-        ngx_destroy_pool(pool);
+    if (lock->nkept == 0 || lock->nwaiters == 0) {
+        return;
     }
 
-    key->over = !key->mine;
+    for (q = ngx_queue_head(&lock->keys);
+         q != ngx_queue_sentinel(&lock->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
 
-    ngx_post_event(&key->lock->post, &ngx_posted_events);
+        if (key->kept && !key->asking && !key->over) {
+            ngx_etcd_lock_keep_check(key);
+        }
+    }
 }
 
 
@@ -217,15 +219,4 @@ ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key)
         key->asking = 0;
         ngx_etcd_range_cancel(&key->range);
     }
-}
-
-
-static void
-ngx_etcd_lock_keep_timer(ngx_event_t *ev)
-{
-    ngx_etcd_lock_key_t  *key = ev->data;
-
-    key->over = 1;
-
-    ngx_post_event(&key->lock->post, &ngx_posted_events);
 }

@@ -12,21 +12,184 @@
 #include <ngx_etcd_str.h>
 
 
-static void ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror,
-    int64_t revision);
-static void ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue);
-static void ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue);
-static ngx_etcd_lock_queue_key_t *ngx_etcd_lock_queue_find(
-    ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name);
-static void ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue);
-static void ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mirror_entry_t *entry);
-static ngx_uint_t ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_str_t *key);
+/* Returns 1 if the name is not LEASE or LEASE-NUMBER in hexadecimal digits. */
+
+static ngx_uint_t
+ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)
+{
+    size_t   i, digits;
+    u_char  *p;
+
+    digits = 0;
+    p = key->data;
+
+    for (i = lock_queue->prefix.len; i < key->len; i++) {
+
+        if (p[i] == '-' && digits != 0) {
+            digits = 0;
+            continue;
+        }
+
+        if ((p[i] < '0' || p[i] > '9') && (p[i] < 'a' || p[i] > 'f')) {
+            return 1;
+        }
+
+        if (++digits > 16) {
+            return 1;
+        }
+    }
+
+    return digits == 0;
+}
+
+
+static void
+ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (lock_queue->foreign
+        || !ngx_etcd_lock_queue_foreign(lock_queue, &entry->key)
+        || ngx_etcd_candidate_decimal(&entry->key, entry->lease,
+                                      lock_queue->prefix.len))
+    {
+        return;
+    }
+
+    lock_queue->foreign = 1;
+    cluster = lock_queue->locks->cluster;
+
+    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                  "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "
+                  "after a lease, and counts as one that holds the lock or "
+                  "waits for it", &cluster->conf->name, &lock_queue->prefix,
+                  ngx_etcd_shown(&entry->key));
+}
+
+
+static void
+ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_lock_queue_t  *lock_queue = mirror->data;
+
+    lock_queue->news = 1;
+
+    ngx_etcd_lock_queue_heard(lock_queue);
+    ngx_etcd_lock_queue_report(lock_queue, entry);
+}
+
+
+static ngx_etcd_lock_queue_key_t *
+ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (ngx_etcd_str_equal(&key->own, name)) {
+            return key;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* the deletion of a key of this client is valid even if the list is not */
+
+static void
+ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_lock_queue_t      *lock_queue;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    lock_queue = mirror->data;
+    lock_queue->news = 1;
+
+    ngx_etcd_lock_queue_heard(lock_queue);
+
+    key = ngx_etcd_lock_queue_find(lock_queue, &entry->key);
+
+    if (key != NULL
+        && key->created != 0
+        && key->created < entry->mod_revision)
+    {
+        key->handlers->gone(key);
+    }
+}
+
+
+/* Finds keys of this client that are missing in a newer list. */
+
+static void
+ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_queue_t                *q, *next;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->created != 0
+            && ngx_etcd_lock_queue_lost(lock_queue, &key->own, key->created))
+        {
+            key->handlers->gone(key);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->state == NGX_ETCD_MUTEX_WAITING) {
+            key->handlers->look(key);
+        }
+    }
+
+    lock_queue->seen(lock_queue->data);
+}
+
+
+static void
+ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    lock_queue = mirror->data;
+
+    if (mirror->relisted) {
+        ngx_etcd_lock_queue_heard(lock_queue);
+        ngx_etcd_lock_queue_missing(lock_queue);
+
+    } else if (!lock_queue->news) {
+        return;
+    }
+
+    lock_queue->news = 0;
+    ngx_etcd_lock_queue_look(lock_queue);
+}
 
 
 ngx_int_t
@@ -118,6 +281,25 @@ ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 }
 
 
+static void
+ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_queue_t                *q;
+    ngx_etcd_lock_queue_key_t  *key;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->state == NGX_ETCD_MUTEX_PENDING) {
+            key->handlers->refused(key);
+        }
+    }
+}
+
+
 void
 ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
 {
@@ -167,25 +349,6 @@ ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
     }
 
     return NULL;
-}
-
-
-static void
-ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
-{
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
-
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
-
-        if (key->state == NGX_ETCD_MUTEX_PENDING) {
-            key->handlers->refused(key);
-        }
-    }
 }
 
 
@@ -309,184 +472,4 @@ ngx_etcd_lock_queue_doubt(ngx_etcd_lock_queue_t *lock_queue)
     } else {
         ngx_etcd_lock_queue_watch(lock_queue);
     }
-}
-
-
-static void
-ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_lock_queue_t  *lock_queue = mirror->data;
-
-    lock_queue->news = 1;
-
-    ngx_etcd_lock_queue_heard(lock_queue);
-    ngx_etcd_lock_queue_report(lock_queue, entry);
-}
-
-
-/* the deletion of a key of this client is valid even if the list is not */
-
-static void
-ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_lock_queue_t      *lock_queue;
-    ngx_etcd_lock_queue_key_t  *key;
-
-    lock_queue = mirror->data;
-    lock_queue->news = 1;
-
-    ngx_etcd_lock_queue_heard(lock_queue);
-
-    key = ngx_etcd_lock_queue_find(lock_queue, &entry->key);
-
-    if (key != NULL
-        && key->created != 0
-        && key->created < entry->mod_revision)
-    {
-        key->handlers->gone(key);
-    }
-}
-
-
-static void
-ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
-{
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    lock_queue = mirror->data;
-
-    if (mirror->relisted) {
-        ngx_etcd_lock_queue_heard(lock_queue);
-        ngx_etcd_lock_queue_missing(lock_queue);
-
-    } else if (!lock_queue->news) {
-        return;
-    }
-
-    lock_queue->news = 0;
-    ngx_etcd_lock_queue_look(lock_queue);
-}
-
-
-/* Finds keys of this client that are missing in a newer list. */
-
-static void
-ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
-{
-    ngx_queue_t                *q, *next;
-    ngx_etcd_lock_queue_key_t  *key;
-
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
-
-        if (key->created != 0
-            && ngx_etcd_lock_queue_lost(lock_queue, &key->own, key->created))
-        {
-            key->handlers->gone(key);
-        }
-    }
-}
-
-
-static ngx_etcd_lock_queue_key_t *
-ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
-{
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
-
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
-
-        if (ngx_etcd_str_equal(&key->own, name)) {
-            return key;
-        }
-    }
-
-    return NULL;
-}
-
-
-static void
-ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue)
-{
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
-
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
-         q = ngx_queue_next(q))
-    {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
-
-        if (key->state == NGX_ETCD_MUTEX_WAITING) {
-            key->handlers->look(key);
-        }
-    }
-
-    lock_queue->seen(lock_queue->data);
-}
-
-
-static void
-ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_cluster_t  *cluster;
-
-    if (lock_queue->foreign
-        || !ngx_etcd_lock_queue_foreign(lock_queue, &entry->key)
-        || ngx_etcd_candidate_decimal(&entry->key, entry->lease,
-                                      lock_queue->prefix.len))
-    {
-        return;
-    }
-
-    lock_queue->foreign = 1;
-    cluster = lock_queue->locks->cluster;
-
-    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
-                  "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "
-                  "after a lease, and counts as one that holds the lock or "
-                  "waits for it", &cluster->conf->name, &lock_queue->prefix,
-                  ngx_etcd_shown(&entry->key));
-}
-
-
-/* Returns 1 if the name is not LEASE or LEASE-NUMBER in hexadecimal digits. */
-
-static ngx_uint_t
-ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)
-{
-    size_t   i, digits;
-    u_char  *p;
-
-    digits = 0;
-    p = key->data;
-
-    for (i = lock_queue->prefix.len; i < key->len; i++) {
-
-        if (p[i] == '-' && digits != 0) {
-            digits = 0;
-            continue;
-        }
-
-        if ((p[i] < '0' || p[i] > '9') && (p[i] < 'a' || p[i] > 'f')) {
-            return 1;
-        }
-
-        if (++digits > 16) {
-            return 1;
-        }
-    }
-
-    return digits == 0;
 }

@@ -10,14 +10,6 @@
 #include <ngx_etcd_lock_status.h>
 
 
-static void ngx_etcd_lock_status_queue(ngx_etcd_lock_t *lock);
-static ngx_etcd_lock_row_t *ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock);
-static ngx_etcd_lock_table_t *ngx_etcd_lock_status_table(
-    ngx_etcd_worker_locks_t *locks);
-static void ngx_etcd_lock_hide(ngx_etcd_lock_t *lock,
-    ngx_etcd_lock_row_t **row);
-
-
 void
 ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n)
 {
@@ -29,15 +21,57 @@ ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n)
 }
 
 
-void
-ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
+static void
+ngx_etcd_lock_hide(ngx_etcd_lock_t *lock, ngx_etcd_lock_row_t **row)
 {
-    lock->nwaiters += n;
-    lock->locks->waiting += n;
-    lock->name->waiting += n;
+    if (*row != NULL) {
+        ngx_etcd_lock_table_remove(lock->locks->table, *row);
+        *row = NULL;
+    }
+}
 
-    ngx_etcd_gauge_set(&lock->name->stats->waiting, lock->name->waiting);
-    ngx_etcd_lock_status_queue(lock);
+
+/* All tables may be in use while workers of older configurations run. */
+
+static ngx_etcd_lock_table_t *
+ngx_etcd_lock_status_table(ngx_etcd_worker_locks_t *locks)
+{
+    if (locks->table == NULL
+        && (!locks->claimed
+            || ngx_current_msec - locks->claim >= NGX_ETCD_LOCK_STATUS_AGAIN))
+    {
+        locks->claimed = 1;
+        locks->claim = ngx_current_msec;
+        locks->table = ngx_etcd_lock_table_claim(&locks->conf->zone);
+    }
+
+    return locks->table;
+}
+
+
+/* Shows the KEY only: the prefix of the lock is "NAME/" or "NAME/KEY/". */
+
+static ngx_etcd_lock_row_t *
+ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
+{
+    ngx_str_t               key;
+    ngx_etcd_lock_table_t  *table;
+
+    table = ngx_etcd_lock_status_table(lock->locks);
+    if (table == NULL) {
+        return NULL;
+    }
+
+    key = lock->node.str;
+
+    key.data += lock->name->name.len + 1;
+    key.len -= lock->name->name.len + 1;
+
+    if (key.len != 0) {
+        key.len--;
+    }
+
+    return ngx_etcd_lock_table_add(table, lock->name->stats, &key);
 }
 
 
@@ -68,6 +102,18 @@ ngx_etcd_lock_status_queue(ngx_etcd_lock_t *lock)
 
 
 void
+ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
+{
+    lock->nwaiters += n;
+    lock->locks->waiting += n;
+    lock->name->waiting += n;
+
+    ngx_etcd_gauge_set(&lock->name->stats->waiting, lock->name->waiting);
+    ngx_etcd_lock_status_queue(lock);
+}
+
+
+void
 ngx_etcd_lock_status_holder(ngx_etcd_lock_key_t *key)
 {
     if (key->row == NULL) {
@@ -84,58 +130,4 @@ void
 ngx_etcd_lock_status_free(ngx_etcd_lock_key_t *key)
 {
     ngx_etcd_lock_hide(key->lock, &key->row);
-}
-
-
-/* Shows the KEY only: the prefix of the lock is "NAME/" or "NAME/KEY/". */
-
-static ngx_etcd_lock_row_t *
-ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
-{
-    ngx_str_t               key;
-    ngx_etcd_lock_table_t  *table;
-
-    table = ngx_etcd_lock_status_table(lock->locks);
-    if (table == NULL) {
-        return NULL;
-    }
-
-    key = lock->node.str;
-
-    key.data += lock->name->name.len + 1;
-    key.len -= lock->name->name.len + 1;
-
-    if (key.len != 0) {
-        key.len--;
-    }
-
-    return ngx_etcd_lock_table_add(table, lock->name->stats, &key);
-}
-
-
-/* All tables may be in use while workers of older configurations run. */
-
-static ngx_etcd_lock_table_t *
-ngx_etcd_lock_status_table(ngx_etcd_worker_locks_t *locks)
-{
-    if (locks->table == NULL
-        && (!locks->claimed
-            || ngx_current_msec - locks->claim >= NGX_ETCD_LOCK_STATUS_AGAIN))
-    {
-        locks->claimed = 1;
-        locks->claim = ngx_current_msec;
-        locks->table = ngx_etcd_lock_table_claim(&locks->conf->zone);
-    }
-
-    return locks->table;
-}
-
-
-static void
-ngx_etcd_lock_hide(ngx_etcd_lock_t *lock, ngx_etcd_lock_row_t **row)
-{
-    if (*row != NULL) {
-        ngx_etcd_lock_table_remove(lock->locks->table, *row);
-        *row = NULL;
-    }
 }

@@ -27,28 +27,6 @@ static void ngx_etcd_mutex_full(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_first(ngx_etcd_lock_queue_key_t *key);
 static void ngx_etcd_mutex_deleted_key(ngx_etcd_lock_queue_key_t *key);
-static void ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_lock_queue_key_state_e state);
-static void ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_checked(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_timer(ngx_event_t *ev);
-static ngx_uint_t ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-static void ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex);
 
 
 static const ngx_etcd_lock_queue_key_handlers_t  ngx_etcd_mutex_handlers = {
@@ -58,6 +36,156 @@ static const ngx_etcd_lock_queue_key_handlers_t  ngx_etcd_mutex_handlers = {
     ngx_etcd_mutex_first,
     ngx_etcd_mutex_deleted_key
 };
+
+
+/* Returns 1 if the lease of the key is the one that is held now. */
+
+static ngx_uint_t
+ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_session_t  *session = &mutex->locks->session;
+
+    return session->state == NGX_ETCD_SESSION_HELD
+           && session->lease.id == mutex->lease;
+}
+
+
+static void
+ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_event_stop(&mutex->timer);
+
+    if (mutex->failures != 0) {
+        mutex->locks->nundeleted--;
+    }
+
+    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
+    ngx_etcd_lock_session_leave(mutex->locks);
+
+    ngx_free(mutex);
+}
+
+
+/* Frees a released mutex, and tells the lock queue. */
+
+static void
+ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    lock_queue = mutex->lock_queue;
+
+    ngx_queue_remove(&mutex->entry.queue);
+
+    if (lock_queue != NULL) {
+        mutex->lock_queue = NULL;
+        lock_queue->left(lock_queue->data);
+    }
+
+    ngx_etcd_mutex_free(mutex);
+}
+
+
+/*
+ * The key was put once, and is deleted.  A late request for it finds another
+ * create revision, so the number can be used again.
+ */
+
+static void
+ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    lock_queue = mutex->lock_queue;
+
+    if (lock_queue != NULL
+        && mutex->entry.created != 0
+        && !mutex->doubtful
+        && lock_queue->lease == mutex->lease
+        && lock_queue->nfree < NGX_ETCD_LOCK_QUEUE_FREE)
+    {
+        lock_queue->free[lock_queue->nfree++] = mutex->number.key;
+        lock_queue->latest = ngx_max(lock_queue->latest, mutex->entry.created);
+    }
+}
+
+
+static void
+ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_msec_t         pause;
+    ngx_etcd_mutex_t  *mutex;
+
+    mutex = op->data;
+    mutex->writing = 0;
+
+    if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
+        pause = ngx_etcd_lock_session_undeleted(mutex->locks,
+                                    &mutex->entry.key, mutex->failures++,
+                                    status, text);
+
+        ngx_add_timer(&mutex->timer, pause);
+        return;
+    }
+
+    ngx_etcd_mutex_recycle(mutex);
+    ngx_etcd_mutex_leave(mutex);
+}
+
+
+static void
+ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_txn_op_t  *op;
+
+    if (!ngx_etcd_mutex_leased(mutex)) {
+        ngx_etcd_mutex_leave(mutex);
+        return;
+    }
+
+    op = &mutex->op;
+
+    op->key = mutex->entry.key;
+    op->lease = 0;
+    op->created = mutex->entry.created;
+    op->done = ngx_etcd_mutex_deleted;
+    op->data = mutex;
+
+    mutex->writing = 1;
+
+    /*
+     * If no key is known to wait, the deletion is sent with the transaction of
+     * the next acquire: etcd writes once, and the new key does not find the old
+     * one.
+     */
+
+    if (mutex->lock_queue != NULL && !mutex->lock_queue->watched) {
+        ngx_etcd_txn_batch_add_lazy(&mutex->locks->batch, op);
+        return;
+    }
+
+    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
+}
+
+
+static void
+ngx_etcd_mutex_timer(ngx_event_t *ev)
+{
+    ngx_etcd_mutex_t  *mutex = ev->data;
+
+    if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
+        ngx_etcd_mutex_delete(mutex);
+        return;
+    }
+
+    ngx_add_timer(ev, NGX_ETCD_MUTEX_DOUBT
+                      + (ngx_msec_t) ngx_random() % 1000);
+
+    if (mutex->entry.state == NGX_ETCD_MUTEX_WAITING) {
+        ngx_etcd_lock_queue_doubt(mutex->lock_queue);
+    }
+}
 
 
 ngx_etcd_mutex_t *
@@ -100,68 +228,6 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
 
 
 static void
-ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
-{
-    ngx_etcd_txn_op_t  *op;
-    ngx_etcd_mutex_t   *mutex = ngx_etcd_mutex_of(key);
-
-    mutex->lease = mutex->locks->session.lease.id;
-    mutex->entry.created = 0;
-    mutex->lock_queue->acquiring = 1;
-
-    ngx_etcd_mutex_name(mutex);
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_ACQUIRING);
-
-    op = &mutex->op;
-
-    op->key = mutex->entry.key;
-    op->from = mutex->lock_queue->from;
-    op->to = mutex->lock_queue->to;
-    op->lease = mutex->lease;
-    op->created = 0;
-    op->done = ngx_etcd_mutex_written;
-    op->data = mutex;
-
-    mutex->writing = 1;
-
-    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
-}
-
-
-static void
-ngx_etcd_mutex_full(ngx_etcd_lock_queue_key_t *key)
-{
-    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
-
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
-    mutex->status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
-    mutex->changed(mutex);
-}
-
-
-static void
-ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_lock_queue_key_state_e state)
-{
-#if (NGX_DEBUG)
-
-    static char  *names[] = {
-        "pending", "acquiring", "waiting", "checking", "held", "lost",
-        "failed", "releasing"
-    };
-
-    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locks->cluster->log, 0,
-                   "etcd lock: key \"%V\" of revision %L: %s, was %s",
-                   ngx_etcd_shown(&mutex->entry.key), mutex->entry.created,
-                   names[state], names[mutex->entry.state]);
-
-#endif
-
-    mutex->entry.state = state;
-}
-
-
-static void
 ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 {
     u_char                 *p;
@@ -187,6 +253,130 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 
     mutex->entry.key.len = p - mutex->entry.key.data;
     mutex->entry.own.len = p - mutex->entry.own.data;
+}
+
+
+static void
+ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
+    ngx_etcd_lock_queue_key_state_e state)
+{
+#if (NGX_DEBUG)
+
+    static char  *names[] = {
+        "pending", "acquiring", "waiting", "checking", "held", "lost",
+        "failed", "releasing"
+    };
+
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locks->cluster->log, 0,
+                   "etcd lock: key \"%V\" of revision %L: %s, was %s",
+                   ngx_etcd_shown(&mutex->entry.key), mutex->entry.created,
+                   names[state], names[mutex->entry.state]);
+
+#endif
+
+    mutex->entry.state = state;
+}
+
+
+/* Stops the read and the timer. */
+
+static void
+ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
+{
+    if (mutex->entry.state == NGX_ETCD_MUTEX_CHECKING) {
+        ngx_etcd_range_cancel(&mutex->read);
+    }
+
+    ngx_etcd_event_stop(&mutex->timer);
+
+    ngx_etcd_mutex_grown(mutex);
+}
+
+
+/* The key will be put again with another name, behind all other keys. */
+
+static void
+ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_mutex_rest(mutex);
+    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
+
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_PENDING);
+    mutex->entry.created = 0;
+}
+
+
+static void
+ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    if (status == NGX_ETCD_GRPC_NOT_FOUND) {
+        ngx_etcd_mutex_again(mutex);
+        ngx_etcd_session_replace(&mutex->locks->session,
+                                 "etcd does not have it");
+        return;
+    }
+
+    cluster = mutex->locks->cluster;
+
+    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
+                  "etcd cluster \"%V\": key \"%V\" of a lock was not put: "
+                  "%s: %V", &cluster->conf->name,
+                  ngx_etcd_shown(&mutex->entry.key),
+                  ngx_etcd_grpc_status_name(status), text);
+
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
+    mutex->status = status;
+
+    mutex->changed(mutex);
+}
+
+
+static void
+ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_lock_session_t  *locks;
+
+    locks = mutex->locks;
+
+    if (!ngx_etcd_lock_session_valid(locks)) {
+        ngx_etcd_mutex_again(mutex);
+        ngx_etcd_session_replace(&locks->session, "its deadline has passed");
+        return;
+    }
+
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_HELD);
+    mutex->since = ngx_etcd_clock();
+
+    if (!mutex->lock_queue->watched) {
+        mutex->young = 1;
+        ngx_queue_insert_tail(&locks->young, &mutex->age);
+
+        if (!locks->timer.timer_set) {
+            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
+        }
+    }
+
+    mutex->changed(mutex);
+}
+
+
+static void
+ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
+{
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
+
+    ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_DOUBT
+                                 + (ngx_msec_t) ngx_random() % 1000);
+
+    ngx_etcd_lock_queue_watch(mutex->lock_queue);
+    ngx_etcd_lock_poll_start(mutex->lock_queue);
+
+    mutex->changed(mutex);
+
+    ngx_etcd_mutex_look(&mutex->entry);
 }
 
 
@@ -257,58 +447,41 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
 
 
 static void
-ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
+ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
 {
-    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_txn_op_t  *op;
+    ngx_etcd_mutex_t   *mutex = ngx_etcd_mutex_of(key);
 
-    if (status == NGX_ETCD_GRPC_NOT_FOUND) {
-        ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&mutex->locks->session,
-                                 "etcd does not have it");
-        return;
-    }
+    mutex->lease = mutex->locks->session.lease.id;
+    mutex->entry.created = 0;
+    mutex->lock_queue->acquiring = 1;
 
-    cluster = mutex->locks->cluster;
+    ngx_etcd_mutex_name(mutex);
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_ACQUIRING);
 
-    ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
-                  "etcd cluster \"%V\": key \"%V\" of a lock was not put: "
-                  "%s: %V", &cluster->conf->name,
-                  ngx_etcd_shown(&mutex->entry.key),
-                  ngx_etcd_grpc_status_name(status), text);
+    op = &mutex->op;
 
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
-    mutex->status = status;
+    op->key = mutex->entry.key;
+    op->from = mutex->lock_queue->from;
+    op->to = mutex->lock_queue->to;
+    op->lease = mutex->lease;
+    op->created = 0;
+    op->done = ngx_etcd_mutex_written;
+    op->data = mutex;
 
-    mutex->changed(mutex);
+    mutex->writing = 1;
+
+    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
 }
 
 
 static void
-ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
+ngx_etcd_mutex_full(ngx_etcd_lock_queue_key_t *key)
 {
-    ngx_etcd_lock_session_t  *locks;
+    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
 
-    locks = mutex->locks;
-
-    if (!ngx_etcd_lock_session_valid(locks)) {
-        ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&locks->session, "its deadline has passed");
-        return;
-    }
-
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_HELD);
-    mutex->since = ngx_etcd_clock();
-
-    if (!mutex->lock_queue->watched) {
-        mutex->young = 1;
-        ngx_queue_insert_tail(&locks->young, &mutex->age);
-
-        if (!locks->timer.timer_set) {
-            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
-        }
-    }
-
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
+    mutex->status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
     mutex->changed(mutex);
 }
 
@@ -320,49 +493,6 @@ ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex)
         mutex->young = 0;
         ngx_queue_remove(&mutex->age);
     }
-}
-
-
-static void
-ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
-
-    ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_DOUBT
-                                 + (ngx_msec_t) ngx_random() % 1000);
-
-    ngx_etcd_lock_queue_watch(mutex->lock_queue);
-    ngx_etcd_lock_poll_start(mutex->lock_queue);
-
-    mutex->changed(mutex);
-
-    ngx_etcd_mutex_look(&mutex->entry);
-}
-
-
-static void
-ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
-{
-    Etcd__RangeRequest  *request;
-    ngx_etcd_mutex_t    *mutex = ngx_etcd_mutex_of(key);
-
-    if (!ngx_etcd_lock_queue_won(mutex->lock_queue, &mutex->entry.own,
-                                 mutex->entry.created)) {
-        return;
-    }
-
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_CHECKING);
-
-    request = &mutex->read.request;
-    etcd__range_request__init(request);
-
-    request->key = ngx_etcd_bytes(&mutex->entry.key);
-
-    mutex->read.cluster = mutex->locks->cluster;
-    mutex->read.done = ngx_etcd_mutex_checked;
-    mutex->read.data = mutex;
-
-    ngx_etcd_range_start(&mutex->read);
 }
 
 
@@ -404,6 +534,32 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
     ngx_etcd_mutex_rest(mutex);
     ngx_etcd_mutex_hold(mutex);
+}
+
+
+static void
+ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
+{
+    Etcd__RangeRequest  *request;
+    ngx_etcd_mutex_t    *mutex = ngx_etcd_mutex_of(key);
+
+    if (!ngx_etcd_lock_queue_won(mutex->lock_queue, &mutex->entry.own,
+                                 mutex->entry.created)) {
+        return;
+    }
+
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_CHECKING);
+
+    request = &mutex->read.request;
+    etcd__range_request__init(request);
+
+    request->key = ngx_etcd_bytes(&mutex->entry.key);
+
+    mutex->read.cluster = mutex->locks->cluster;
+    mutex->read.done = ngx_etcd_mutex_checked;
+    mutex->read.data = mutex;
+
+    ngx_etcd_range_start(&mutex->read);
 }
 
 
@@ -466,65 +622,6 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 }
 
 
-/* The key will be put again with another name, behind all other keys. */
-
-static void
-ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_mutex_rest(mutex);
-    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
-
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_PENDING);
-    mutex->entry.created = 0;
-}
-
-
-/* Stops the read and the timer. */
-
-static void
-ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
-{
-    if (mutex->entry.state == NGX_ETCD_MUTEX_CHECKING) {
-        ngx_etcd_range_cancel(&mutex->read);
-    }
-
-    ngx_etcd_event_stop(&mutex->timer);
-
-    ngx_etcd_mutex_grown(mutex);
-}
-
-
-static void
-ngx_etcd_mutex_timer(ngx_event_t *ev)
-{
-    ngx_etcd_mutex_t  *mutex = ev->data;
-
-    if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
-        ngx_etcd_mutex_delete(mutex);
-        return;
-    }
-
-    ngx_add_timer(ev, NGX_ETCD_MUTEX_DOUBT
-                      + (ngx_msec_t) ngx_random() % 1000);
-
-    if (mutex->entry.state == NGX_ETCD_MUTEX_WAITING) {
-        ngx_etcd_lock_queue_doubt(mutex->lock_queue);
-    }
-}
-
-
-/* Returns 1 if the lease of the key is the one that is held now. */
-
-static ngx_uint_t
-ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_session_t  *session = &mutex->locks->session;
-
-    return session->state == NGX_ETCD_SESSION_HELD
-           && session->lease.id == mutex->lease;
-}
-
-
 void
 ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 {
@@ -558,125 +655,6 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
     if (!mutex->writing) {
         ngx_etcd_mutex_delete(mutex);
     }
-}
-
-
-static void
-ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_txn_op_t  *op;
-
-    if (!ngx_etcd_mutex_leased(mutex)) {
-        ngx_etcd_mutex_leave(mutex);
-        return;
-    }
-
-    op = &mutex->op;
-
-    op->key = mutex->entry.key;
-    op->lease = 0;
-    op->created = mutex->entry.created;
-    op->done = ngx_etcd_mutex_deleted;
-    op->data = mutex;
-
-    mutex->writing = 1;
-
-    /*
-     * If no key is known to wait, the deletion is sent with the transaction of
-     * the next acquire: etcd writes once, and the new key does not find the old
-     * one.
-     */
-
-    if (mutex->lock_queue != NULL && !mutex->lock_queue->watched) {
-        ngx_etcd_txn_batch_add_lazy(&mutex->locks->batch, op);
-        return;
-    }
-
-    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
-}
-
-
-static void
-ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_msec_t         pause;
-    ngx_etcd_mutex_t  *mutex;
-
-    mutex = op->data;
-    mutex->writing = 0;
-
-    if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
-        pause = ngx_etcd_lock_session_undeleted(mutex->locks,
-                                    &mutex->entry.key, mutex->failures++,
-                                    status, text);
-
-        ngx_add_timer(&mutex->timer, pause);
-        return;
-    }
-
-    ngx_etcd_mutex_recycle(mutex);
-    ngx_etcd_mutex_leave(mutex);
-}
-
-
-/*
- * The key was put once, and is deleted.  A late request for it finds another
- * create revision, so the number can be used again.
- */
-
-static void
-ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    lock_queue = mutex->lock_queue;
-
-    if (lock_queue != NULL
-        && mutex->entry.created != 0
-        && !mutex->doubtful
-        && lock_queue->lease == mutex->lease
-        && lock_queue->nfree < NGX_ETCD_LOCK_QUEUE_FREE)
-    {
-        lock_queue->free[lock_queue->nfree++] = mutex->number.key;
-        lock_queue->latest = ngx_max(lock_queue->latest, mutex->entry.created);
-    }
-}
-
-
-/* Frees a released mutex, and tells the lock queue. */
-
-static void
-ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    lock_queue = mutex->lock_queue;
-
-    ngx_queue_remove(&mutex->entry.queue);
-
-    if (lock_queue != NULL) {
-        mutex->lock_queue = NULL;
-        lock_queue->left(lock_queue->data);
-    }
-
-    ngx_etcd_mutex_free(mutex);
-}
-
-
-static void
-ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_event_stop(&mutex->timer);
-
-    if (mutex->failures != 0) {
-        mutex->locks->nundeleted--;
-    }
-
-    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
-    ngx_etcd_lock_session_leave(mutex->locks);
-
-    ngx_free(mutex);
 }
 
 

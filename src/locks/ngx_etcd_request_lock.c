@@ -11,14 +11,6 @@
 #include <ngx_etcd_variable.h>
 
 
-static void ngx_etcd_request_lock_cleanup(void *data);
-static ngx_int_t ngx_etcd_request_lock_check(
-    ngx_etcd_request_lock_owner_t *owner, ngx_array_t *locks);
-static ngx_int_t ngx_etcd_request_lock_one(ngx_etcd_request_lock_owner_t *owner,
-    ngx_etcd_lock_conf_t *lock);
-static ngx_int_t ngx_etcd_request_lock_value(
-    ngx_etcd_request_lock_owner_t *owner, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *value);
 static ngx_int_t ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool,
     void *owner, ngx_variable_value_t *v);
 static ngx_int_t ngx_etcd_lock_variable_status(ngx_str_t *name,
@@ -34,6 +26,15 @@ ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
     { ngx_string("etcd_lock_wait"), ngx_etcd_lock_variable_wait },
     { ngx_null_string, NULL }
 };
+
+
+static void
+ngx_etcd_request_lock_cleanup(void *data)
+{
+    ngx_etcd_request_lock_t *rl = data;
+
+    ngx_etcd_lock_end(&rl->grant);
+}
 
 
 ngx_etcd_request_lock_t *
@@ -59,15 +60,6 @@ ngx_etcd_request_lock_add(ngx_pool_t *pool, void *owner,
     rl->grant.data = rl;
 
     return rl;
-}
-
-
-static void
-ngx_etcd_request_lock_cleanup(void *data)
-{
-    ngx_etcd_request_lock_t *rl = data;
-
-    ngx_etcd_lock_end(&rl->grant);
 }
 
 
@@ -139,24 +131,35 @@ ngx_etcd_request_lock_release(ngx_pool_t *pool, void *owner)
 }
 
 
-ngx_int_t
-ngx_etcd_request_lock_take(ngx_etcd_request_lock_owner_t *owner,
-    ngx_array_t *locks)
+/* NGX_DONE: the key is empty, and no lock is taken. */
+
+static ngx_int_t
+ngx_etcd_request_lock_value(ngx_etcd_request_lock_owner_t *owner,
+    ngx_etcd_lock_conf_t *lock, ngx_str_t *value)
 {
-    ngx_int_t              rc;
-    ngx_uint_t             i;
-    ngx_etcd_lock_conf_t  *lock;
+    ngx_str_null(value);
 
-    rc = (locks->nelts > 1) ? ngx_etcd_request_lock_check(owner, locks)
-                            : NGX_OK;
-
-    lock = locks->elts;
-
-    for (i = 0; i < locks->nelts && rc == NGX_OK; i++) {
-        rc = ngx_etcd_request_lock_one(owner, &lock[i]);
+    if (lock->value == NULL) {
+        return NGX_OK;
     }
 
-    return rc;
+    if (owner->value(owner->owner, lock->value, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value->len != 0) {
+        return NGX_OK;
+    }
+
+    if (lock->pass) {
+        return NGX_DONE;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, owner->log, 0,
+                  "etcd: key \"%V\" of lock \"%V\" is empty",
+                  &lock->key, &lock->name->name);
+
+    return NGX_DECLINED;
 }
 
 
@@ -225,35 +228,24 @@ ngx_etcd_request_lock_one(ngx_etcd_request_lock_owner_t *owner,
 }
 
 
-/* NGX_DONE: the key is empty, and no lock is taken. */
-
-static ngx_int_t
-ngx_etcd_request_lock_value(ngx_etcd_request_lock_owner_t *owner,
-    ngx_etcd_lock_conf_t *lock, ngx_str_t *value)
+ngx_int_t
+ngx_etcd_request_lock_take(ngx_etcd_request_lock_owner_t *owner,
+    ngx_array_t *locks)
 {
-    ngx_str_null(value);
+    ngx_int_t              rc;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
 
-    if (lock->value == NULL) {
-        return NGX_OK;
+    rc = (locks->nelts > 1) ? ngx_etcd_request_lock_check(owner, locks)
+                            : NGX_OK;
+
+    lock = locks->elts;
+
+    for (i = 0; i < locks->nelts && rc == NGX_OK; i++) {
+        rc = ngx_etcd_request_lock_one(owner, &lock[i]);
     }
 
-    if (owner->value(owner->owner, lock->value, value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (value->len != 0) {
-        return NGX_OK;
-    }
-
-    if (lock->pass) {
-        return NGX_DONE;
-    }
-
-    ngx_log_error(NGX_LOG_ERR, owner->log, 0,
-                  "etcd: key \"%V\" of lock \"%V\" is empty",
-                  &lock->key, &lock->name->name);
-
-    return NGX_DECLINED;
+    return rc;
 }
 
 

@@ -13,28 +13,57 @@
 #include <ngx_etcd_server_faults.h>
 
 
-static ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_create(
-    ngx_etcd_conf_t *conf);
-static void ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock);
-static void ngx_etcd_worker_locks_timer(ngx_event_t *ev);
-static void ngx_etcd_worker_locks_ended(void *data);
-static void ngx_etcd_worker_locks_resign(ngx_event_t *ev);
-static void ngx_etcd_worker_locks_exited(void *data);
-
-
-ngx_etcd_worker_locks_t *
-ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
+static void
+ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock)
 {
+    ngx_etcd_worker_locks_use(lock);
+
+    ngx_etcd_event_stop(&lock->post);
+
+    ngx_rbtree_delete(&lock->locks->tree, &lock->node.node);
+
+    ngx_destroy_pool(lock->pool);
+}
+
+
+static void
+ngx_etcd_worker_locks_timer(ngx_event_t *ev)
+{
+    ngx_queue_t              *q, *next;
+    ngx_etcd_lock_t          *lock;
     ngx_etcd_worker_locks_t  *locks;
 
-    locks = conf->worker_locks;
+    locks = ev->data;
 
-    if (locks == NULL) {
-        locks = ngx_etcd_worker_locks_create(conf);
-        conf->worker_locks = locks;
+    for (q = ngx_queue_head(&locks->idle);
+         q != ngx_queue_sentinel(&locks->idle);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        lock = ngx_queue_data(q, ngx_etcd_lock_t, rest);
+
+        if (locks->nidle <= NGX_ETCD_LOCK_MAX_IDLE
+            && ngx_current_msec - lock->since < NGX_ETCD_LOCK_IDLE)
+        {
+            break;
+        }
+
+        if (ngx_etcd_lock_queue_close(&lock->lock_queue) == NGX_OK) {
+            ngx_etcd_worker_locks_destroy(lock);
+        }
     }
 
-    return locks;
+    if (locks->nidle != 0) {
+        ngx_add_timer(ev, NGX_ETCD_LOCK_IDLE / 10);
+    }
+}
+
+
+/* etcd does not answer: the keys will expire with the lease. */
+
+static void
+ngx_etcd_worker_locks_resign(ngx_event_t *ev)
+{
 }
 
 
@@ -76,6 +105,22 @@ ngx_etcd_worker_locks_create(ngx_etcd_conf_t *conf)
 
     if (ngx_exiting) {
         ngx_etcd_client_linger(locks->client->cluster);
+    }
+
+    return locks;
+}
+
+
+ngx_etcd_worker_locks_t *
+ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
+{
+    ngx_etcd_worker_locks_t  *locks;
+
+    locks = conf->worker_locks;
+
+    if (locks == NULL) {
+        locks = ngx_etcd_worker_locks_create(conf);
+        conf->worker_locks = locks;
     }
 
     return locks;
@@ -206,48 +251,11 @@ ngx_etcd_worker_locks_use(ngx_etcd_lock_t *lock)
 
 
 static void
-ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock)
+ngx_etcd_worker_locks_ended(void *data)
 {
-    ngx_etcd_worker_locks_use(lock);
+    ngx_etcd_worker_locks_t *locks = data;
 
-    ngx_etcd_event_stop(&lock->post);
-
-    ngx_rbtree_delete(&lock->locks->tree, &lock->node.node);
-
-    ngx_destroy_pool(lock->pool);
-}
-
-
-static void
-ngx_etcd_worker_locks_timer(ngx_event_t *ev)
-{
-    ngx_queue_t              *q, *next;
-    ngx_etcd_lock_t          *lock;
-    ngx_etcd_worker_locks_t  *locks;
-
-    locks = ev->data;
-
-    for (q = ngx_queue_head(&locks->idle);
-         q != ngx_queue_sentinel(&locks->idle);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        lock = ngx_queue_data(q, ngx_etcd_lock_t, rest);
-
-        if (locks->nidle <= NGX_ETCD_LOCK_MAX_IDLE
-            && ngx_current_msec - lock->since < NGX_ETCD_LOCK_IDLE)
-        {
-            break;
-        }
-
-        if (ngx_etcd_lock_queue_close(&lock->lock_queue) == NGX_OK) {
-            ngx_etcd_worker_locks_destroy(lock);
-        }
-    }
-
-    if (locks->nidle != 0) {
-        ngx_add_timer(ev, NGX_ETCD_LOCK_IDLE / 10);
-    }
+    ngx_etcd_event_stop(&locks->resign);
 }
 
 
@@ -263,23 +271,6 @@ ngx_etcd_worker_locks_left(ngx_etcd_worker_locks_t *locks)
     ngx_add_timer(&locks->resign, NGX_ETCD_LOCK_RESIGN);
 
     ngx_etcd_lock_client_end(locks->client, ngx_etcd_worker_locks_ended, locks);
-}
-
-
-static void
-ngx_etcd_worker_locks_ended(void *data)
-{
-    ngx_etcd_worker_locks_t *locks = data;
-
-    ngx_etcd_event_stop(&locks->resign);
-}
-
-
-/* etcd does not answer: the keys will expire with the lease. */
-
-static void
-ngx_etcd_worker_locks_resign(ngx_event_t *ev)
-{
 }
 
 
@@ -302,6 +293,15 @@ ngx_etcd_worker_locks_shutdown(void)
             ngx_etcd_worker_locks_left(locks);
         }
     }
+}
+
+
+static void
+ngx_etcd_worker_locks_exited(void *data)
+{
+    ngx_uint_t *done = data;
+
+    *done = 1;
 }
 
 
@@ -336,13 +336,4 @@ ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle)
         ngx_etcd_lock_table_leave(locks->table);
         ecf[i]->worker_locks = NULL;
     }
-}
-
-
-static void
-ngx_etcd_worker_locks_exited(void *data)
-{
-    ngx_uint_t *done = data;
-
-    *done = 1;
 }

@@ -56,40 +56,505 @@ struct ngx_etcd_catalog_s {
 };
 
 
-static ngx_int_t ngx_etcd_catalog_load_set(ngx_etcd_catalog_t *catalog,
-    uint64_t until);
-static ngx_uint_t ngx_etcd_catalog_wants(void *data, ngx_str_t *key);
-static ngx_etcd_fanout_part_t *ngx_etcd_catalog_find(
-    ngx_etcd_fanout_t *fanout, ngx_str_t *key, ngx_uint_t create);
-static void ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout);
-static void ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout,
-    int64_t revision);
-static void ngx_etcd_catalog_denied(ngx_etcd_fanout_t *fanout,
-    ngx_etcd_grpc_status_e status);
-static void ngx_etcd_catalog_verified(ngx_etcd_watch_t *watch, uint64_t time);
+static void
+ngx_etcd_catalog_published(ngx_etcd_service_t *service, ngx_uint_t changed)
+{
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
 
-static ngx_etcd_catalog_set_t *ngx_etcd_catalog_add(
-    ngx_etcd_catalog_t *catalog, ngx_str_t *prefix);
-static void ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog,
-    ngx_str_t *prefix, ngx_int_t rc);
-static ngx_etcd_catalog_set_t *ngx_etcd_catalog_make(
-    ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
-    ngx_etcd_set_found_t *found);
-static void ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set);
+    if (!changed) {
+        return;
+    }
 
-static void ngx_etcd_catalog_queue(ngx_etcd_service_t *service);
-static void ngx_etcd_catalog_run(ngx_event_t *ev);
-static void ngx_etcd_catalog_store(ngx_etcd_catalog_t *catalog);
-static void ngx_etcd_catalog_published(ngx_etcd_service_t *service,
-    ngx_uint_t changed);
-static void ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set);
-static void ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog);
-static void ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog);
+    set = ngx_etcd_catalog_set_of(service);
+    catalog = set->catalog;
 
-static void ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set);
-static void ngx_etcd_catalog_sweep(ngx_event_t *ev);
-static ngx_int_t ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set);
-static void ngx_etcd_catalog_again(ngx_event_t *ev);
+    catalog->changed = 1;
+
+    ngx_etcd_catalog_report_changed(&catalog->report, set->conf.set);
+}
+
+
+/* A service has changes. */
+
+static void
+ngx_etcd_catalog_queue(ngx_etcd_service_t *service)
+{
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    set = ngx_etcd_catalog_set_of(service);
+    catalog = set->catalog;
+
+    /* a service that is being created is queued afterwards */
+
+    if (catalog == NULL || set->queued) {
+        return;
+    }
+
+    if (set->empty) {
+        set->empty = 0;
+        ngx_queue_remove(&set->queue);
+    }
+
+    set->queued = 1;
+    ngx_queue_insert_tail(&catalog->publish, &set->queue);
+
+    if (!set->pending) {
+        set->pending = 1;
+        catalog->npending++;
+    }
+
+    ngx_post_event(&catalog->run, &ngx_posted_events);
+}
+
+
+/* All that was reported is in the zone. */
+
+static void
+ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
+{
+    if (!ngx_etcd_catalog_pending(catalog) && catalog->fanout.synced) {
+        ngx_etcd_catalog_report_settled(&catalog->report, catalog->revision,
+                                        catalog->verified);
+    }
+}
+
+
+/*
+ * The last key of a set is gone.  If requests wait for members ("etcd_wait"),
+ * the set stays for as long as a request may wait.
+ */
+
+static void
+ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = set->catalog;
+
+    if (set->empty || set->queued) {
+        return;
+    }
+
+    set->empty = 1;
+    set->emptied = ngx_current_msec;
+    ngx_queue_insert_tail(&catalog->empty, &set->queue);
+
+    if (!catalog->sweep.timer_set) {
+        ngx_add_timer(&catalog->sweep, catalog->conf->linger == 0
+                                       ? 1 : NGX_ETCD_CATALOG_SWEEP);
+    }
+}
+
+
+/* Called after an attempt to publish a set. */
+
+static void
+ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = set->catalog;
+
+    if (set->queued || ngx_etcd_service_pending(set->service)) {
+        return;
+    }
+
+    if (set->pending) {
+        set->pending = 0;
+        catalog->npending--;
+
+        ngx_etcd_catalog_settled(catalog);
+    }
+
+    if (ngx_etcd_catalog_set_empty(set)) {
+        ngx_etcd_catalog_emptied(set);
+    }
+}
+
+
+/* Soon again, if the mutex is held. */
+
+static void
+ngx_etcd_catalog_store(ngx_etcd_catalog_t *catalog)
+{
+    if (ngx_etcd_catalog_report_store(&catalog->report) != NGX_OK
+        && !catalog->sweep.timer_set)
+    {
+        ngx_add_timer(&catalog->sweep, NGX_ETCD_CATALOG_BUSY);
+    }
+}
+
+
+/* Publishes sets, some at a time, and tells the workers once. */
+
+static void
+ngx_etcd_catalog_run(ngx_event_t *ev)
+{
+    uint64_t                 until;
+    ngx_uint_t               changed;
+    ngx_queue_t             *q;
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    catalog = ev->data;
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    while (!ngx_queue_empty(&catalog->publish)) {
+        q = ngx_queue_head(&catalog->publish);
+        set = ngx_etcd_catalog_set_at(q);
+
+        ngx_queue_remove(q);
+        set->queued = 0;
+
+        ngx_etcd_service_publish(set->service);
+        ngx_etcd_catalog_settle(set);
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            break;
+        }
+    }
+
+    if (!ngx_queue_empty(&catalog->publish) && !ev->posted) {
+        ngx_post_event(ev, &ngx_posted_next_events);
+    }
+
+    ngx_etcd_catalog_store(catalog);
+
+    changed = catalog->changed;
+    catalog->changed = 0;
+
+    catalog->published(catalog->owner.data, changed);
+}
+
+
+static void
+ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = set->catalog;
+
+    if (set->queued || set->empty) {
+        ngx_queue_remove(&set->queue);
+    }
+
+    if (set->pending) {
+        catalog->npending--;
+    }
+
+    ngx_etcd_dormant_remove(&set->dormant);
+    ngx_etcd_fanout_remove(&catalog->fanout, &set->part);
+    ngx_etcd_catalog_set_destroy(&catalog->sets, set);
+}
+
+
+static ngx_int_t
+ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
+{
+    ngx_etcd_catalog_t     *catalog;
+    ngx_etcd_member_set_t  *former;
+
+    catalog = set->catalog;
+    former = set->conf.set;
+
+    if (ngx_etcd_set_map_remove(catalog->zone, catalog->map, former)
+        != NGX_OK)
+    {
+        return NGX_AGAIN;
+    }
+
+    ngx_etcd_catalog_drop(set);
+
+    if (ngx_etcd_retire_one(catalog->zone, former,
+                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET)
+        != NGX_OK)
+    {
+        catalog->retire = 1;
+    }
+
+    ngx_etcd_catalog_report_changed(&catalog->report, former);
+
+    catalog->changed = 1;
+
+    ngx_post_event(&catalog->run, &ngx_posted_events);
+
+    /* there is room for a set that was beyond the limit */
+
+    if (catalog->report.nover != 0 && !catalog->again.timer_set) {
+        ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_FULL);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_catalog_sweep(ngx_event_t *ev)
+{
+    uint64_t                 until;
+    ngx_queue_t             *q;
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    catalog = ev->data;
+    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
+
+    ngx_etcd_catalog_store(catalog);
+
+    if (catalog->retire) {
+        catalog->retire = (ngx_etcd_retire_sets(catalog->zone, until)
+                           != NGX_OK);
+    }
+
+    while (!ngx_queue_empty(&catalog->empty)) {
+        q = ngx_queue_head(&catalog->empty);
+        set = ngx_etcd_catalog_set_at(q);
+
+        if (ngx_current_msec - set->emptied < catalog->conf->linger
+            || ngx_etcd_catalog_remove(set) != NGX_OK
+            || ngx_etcd_time_budget_now() >= until)
+        {
+            break;
+        }
+    }
+
+    if ((catalog->retire || !ngx_queue_empty(&catalog->empty))
+        && !ev->timer_set)
+    {
+        ngx_add_timer(ev, ngx_queue_empty(&catalog->empty)
+                          || catalog->conf->linger == 0
+                          ? NGX_ETCD_CATALOG_BUSY : NGX_ETCD_CATALOG_SWEEP);
+    }
+}
+
+
+static void
+ngx_etcd_catalog_again(ngx_event_t *ev)
+{
+    ngx_etcd_catalog_t *catalog = ev->data;
+
+    ngx_etcd_fanout_again(&catalog->fanout, 0);
+}
+
+
+static void
+ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
+    ngx_int_t rc)
+{
+    if (rc == NGX_DECLINED) {
+        ngx_etcd_catalog_report_over(&catalog->report, prefix);
+        return;
+    }
+
+    if (rc == NGX_ERROR) {
+        ngx_etcd_catalog_report_full(&catalog->report, prefix);
+    }
+
+    if (!catalog->again.timer_set) {
+        ngx_add_timer(&catalog->again, (rc == NGX_ERROR)
+                                       ? NGX_ETCD_CATALOG_FULL
+                                       : NGX_ETCD_CATALOG_BUSY);
+    }
+}
+
+
+/* A set of the map, with its service, which is not loaded yet. */
+
+static ngx_etcd_catalog_set_t *
+ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found)
+{
+    ngx_etcd_catalog_set_t  *set;
+
+    set = ngx_etcd_catalog_set_create(&catalog->sets, prefix, found,
+                                      &catalog->conf->service,
+                                      &catalog->owner);
+    if (set == NULL) {
+        return NULL;
+    }
+
+    set->catalog = catalog;
+    set->dormant.list = &catalog->dormant;
+
+    ngx_etcd_fanout_add(&catalog->fanout, &set->part);
+
+    return set;
+}
+
+
+static ngx_etcd_catalog_set_t *
+ngx_etcd_catalog_add(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix)
+{
+    ngx_int_t                rc;
+    ngx_etcd_set_found_t     found;
+    ngx_etcd_catalog_set_t  *set;
+
+    rc = ngx_etcd_set_map_add(catalog->zone, catalog->map, prefix,
+                              ngx_etcd_catalog_conf_waits(catalog->conf), 0,
+                              &found);
+    if (rc != NGX_OK) {
+        ngx_etcd_catalog_refused(catalog, prefix, rc);
+        return NULL;
+    }
+
+    set = ngx_etcd_catalog_make(catalog, prefix, &found);
+
+    if (set == NULL) {
+
+        /* the set stays in the map, and has no service until the next list */
+
+        (void) ngx_etcd_set_map_remove(catalog->zone, catalog->map, found.set);
+        ngx_etcd_catalog_refused(catalog, prefix, NGX_AGAIN);
+        return NULL;
+    }
+
+    (void) ngx_etcd_service_load(set->service, 0);
+    ngx_etcd_catalog_queue(set->service);
+
+    return set;
+}
+
+
+static ngx_etcd_fanout_part_t *
+ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
+    ngx_uint_t create)
+{
+    ngx_str_t                prefix;
+    ngx_etcd_catalog_t      *catalog;
+    ngx_etcd_catalog_set_t  *set;
+
+    catalog = fanout->data;
+
+    prefix.data = key->data;
+    prefix.len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
+
+    if (prefix.len == 0) {
+        if (create) {
+            ngx_etcd_catalog_report_unmatched(&catalog->report, key);
+        }
+
+        return NULL;
+    }
+
+    set = ngx_etcd_hash_table_find(&catalog->sets, &prefix);
+
+    if (set == NULL && create
+        && ngx_etcd_catalog_conf_wants(catalog->conf, key, prefix.len))
+    {
+        set = ngx_etcd_catalog_add(catalog, &prefix);
+    }
+
+    return (set != NULL) ? &set->part : NULL;
+}
+
+
+/* The audit asks for keys that the catalog should have. */
+
+static ngx_uint_t
+ngx_etcd_catalog_wants(void *data, ngx_str_t *key)
+{
+    ngx_etcd_fanout_t *fanout = data;
+
+    ngx_str_t            prefix;
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = fanout->data;
+
+    prefix.data = key->data;
+    prefix.len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
+
+    if (prefix.len == 0
+        || !ngx_etcd_catalog_conf_wants(catalog->conf, key, prefix.len))
+    {
+        return 0;
+    }
+
+    return catalog->report.nover == 0
+           || ngx_etcd_hash_table_find(&catalog->sets, &prefix) != NULL;
+}
+
+
+static void
+ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = fanout->data;
+
+    ngx_etcd_catalog_report_list(&catalog->report);
+}
+
+
+/* All keys of etcd were seen, unless a list is to come for lack of a lock. */
+
+static void
+ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
+{
+    if (catalog->again.timer_set
+        || catalog->report.nover != 0
+        || !ngx_etcd_set_map_list_done(catalog->zone, catalog->map))
+    {
+        return;
+    }
+
+    /* requests may wait for this */
+
+    catalog->changed = 1;
+    ngx_post_event(&catalog->run, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
+{
+    ngx_etcd_catalog_t  *catalog;
+
+    catalog = fanout->data;
+    catalog->revision = revision;
+
+    ngx_etcd_catalog_report_listed(&catalog->report);
+    ngx_etcd_catalog_store(catalog);
+
+    if (fanout->list_revision != 0) {
+        ngx_etcd_catalog_known(catalog);
+    }
+
+    ngx_etcd_catalog_settled(catalog);
+
+    /* also without a change: the position in etcd has moved */
+
+    ngx_post_event(&catalog->run, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_catalog_denied(ngx_etcd_fanout_t *fanout,
+    ngx_etcd_grpc_status_e status)
+{
+    ngx_etcd_catalog_t *catalog = fanout->data;
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
+        catalog->report.state = NGX_ETCD_MEMBER_SET_DENIED;
+        ngx_etcd_catalog_store(catalog);
+    }
+}
+
+
+static void
+ngx_etcd_catalog_verified(ngx_etcd_watch_t *watch, uint64_t time)
+{
+    ngx_etcd_fanout_t   *fanout;
+    ngx_etcd_catalog_t  *catalog;
+
+    fanout = watch->data;
+    catalog = fanout->data;
+
+    catalog->verified = time;
+
+    ngx_etcd_catalog_settled(catalog);
+}
 
 
 ngx_etcd_catalog_t *
@@ -167,46 +632,6 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
 }
 
 
-ngx_int_t
-ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
-    ngx_etcd_watch_stream_t *stream, uint64_t until)
-{
-    ngx_int_t  rc;
-
-    while (catalog->loading) {
-
-        rc = ngx_etcd_catalog_load_set(catalog, until);
-
-        if (rc == NGX_DONE) {
-            break;
-        }
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-    }
-
-    if (!catalog->loading) {
-        return NGX_OK;
-    }
-
-    catalog->loading = 0;
-
-    /* a former owner may have been killed before it told the workers */
-
-    catalog->report.missed = 1;
-
-    catalog->revision = catalog->resume;
-    catalog->fanout.watch.revision = catalog->resume;
-
-    return ngx_etcd_fanout_start(&catalog->fanout, stream);
-}
-
-
 /* Makes the next set of the map, or goes on with it; NGX_DONE: all are made. */
 
 static ngx_int_t
@@ -255,6 +680,46 @@ ngx_etcd_catalog_load_set(ngx_etcd_catalog_t *catalog, uint64_t until)
 }
 
 
+ngx_int_t
+ngx_etcd_catalog_load(ngx_etcd_catalog_t *catalog,
+    ngx_etcd_watch_stream_t *stream, uint64_t until)
+{
+    ngx_int_t  rc;
+
+    while (catalog->loading) {
+
+        rc = ngx_etcd_catalog_load_set(catalog, until);
+
+        if (rc == NGX_DONE) {
+            break;
+        }
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+    }
+
+    if (!catalog->loading) {
+        return NGX_OK;
+    }
+
+    catalog->loading = 0;
+
+    /* a former owner may have been killed before it told the workers */
+
+    catalog->report.missed = 1;
+
+    catalog->revision = catalog->resume;
+    catalog->fanout.watch.revision = catalog->resume;
+
+    return ngx_etcd_fanout_start(&catalog->fanout, stream);
+}
+
+
 ngx_uint_t
 ngx_etcd_catalog_pending(ngx_etcd_catalog_t *catalog)
 {
@@ -288,372 +753,6 @@ ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog)
 }
 
 
-/* The audit asks for keys that the catalog should have. */
-
-static ngx_uint_t
-ngx_etcd_catalog_wants(void *data, ngx_str_t *key)
-{
-    ngx_etcd_fanout_t *fanout = data;
-
-    ngx_str_t            prefix;
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = fanout->data;
-
-    prefix.data = key->data;
-    prefix.len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
-
-    if (prefix.len == 0
-        || !ngx_etcd_catalog_conf_wants(catalog->conf, key, prefix.len))
-    {
-        return 0;
-    }
-
-    return catalog->report.nover == 0
-           || ngx_etcd_hash_table_find(&catalog->sets, &prefix) != NULL;
-}
-
-
-static ngx_etcd_fanout_part_t *
-ngx_etcd_catalog_find(ngx_etcd_fanout_t *fanout, ngx_str_t *key,
-    ngx_uint_t create)
-{
-    ngx_str_t                prefix;
-    ngx_etcd_catalog_t      *catalog;
-    ngx_etcd_catalog_set_t  *set;
-
-    catalog = fanout->data;
-
-    prefix.data = key->data;
-    prefix.len = ngx_etcd_pattern_match(&catalog->conf->pattern, key);
-
-    if (prefix.len == 0) {
-        if (create) {
-            ngx_etcd_catalog_report_unmatched(&catalog->report, key);
-        }
-
-        return NULL;
-    }
-
-    set = ngx_etcd_hash_table_find(&catalog->sets, &prefix);
-
-    if (set == NULL && create
-        && ngx_etcd_catalog_conf_wants(catalog->conf, key, prefix.len))
-    {
-        set = ngx_etcd_catalog_add(catalog, &prefix);
-    }
-
-    return (set != NULL) ? &set->part : NULL;
-}
-
-
-static ngx_etcd_catalog_set_t *
-ngx_etcd_catalog_add(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix)
-{
-    ngx_int_t                rc;
-    ngx_etcd_set_found_t     found;
-    ngx_etcd_catalog_set_t  *set;
-
-    rc = ngx_etcd_set_map_add(catalog->zone, catalog->map, prefix,
-                              ngx_etcd_catalog_conf_waits(catalog->conf), 0,
-                              &found);
-    if (rc != NGX_OK) {
-        ngx_etcd_catalog_refused(catalog, prefix, rc);
-        return NULL;
-    }
-
-    set = ngx_etcd_catalog_make(catalog, prefix, &found);
-
-    if (set == NULL) {
-
-        /* the set stays in the map, and has no service until the next list */
-
-        (void) ngx_etcd_set_map_remove(catalog->zone, catalog->map, found.set);
-        ngx_etcd_catalog_refused(catalog, prefix, NGX_AGAIN);
-        return NULL;
-    }
-
-    (void) ngx_etcd_service_load(set->service, 0);
-    ngx_etcd_catalog_queue(set->service);
-
-    return set;
-}
-
-
-static void
-ngx_etcd_catalog_refused(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
-    ngx_int_t rc)
-{
-    if (rc == NGX_DECLINED) {
-        ngx_etcd_catalog_report_over(&catalog->report, prefix);
-        return;
-    }
-
-    if (rc == NGX_ERROR) {
-        ngx_etcd_catalog_report_full(&catalog->report, prefix);
-    }
-
-    if (!catalog->again.timer_set) {
-        ngx_add_timer(&catalog->again, (rc == NGX_ERROR)
-                                       ? NGX_ETCD_CATALOG_FULL
-                                       : NGX_ETCD_CATALOG_BUSY);
-    }
-}
-
-
-/* A set of the map, with its service, which is not loaded yet. */
-
-static ngx_etcd_catalog_set_t *
-ngx_etcd_catalog_make(ngx_etcd_catalog_t *catalog, ngx_str_t *prefix,
-    ngx_etcd_set_found_t *found)
-{
-    ngx_etcd_catalog_set_t  *set;
-
-    set = ngx_etcd_catalog_set_create(&catalog->sets, prefix, found,
-                                      &catalog->conf->service,
-                                      &catalog->owner);
-    if (set == NULL) {
-        return NULL;
-    }
-
-    set->catalog = catalog;
-    set->dormant.list = &catalog->dormant;
-
-    ngx_etcd_fanout_add(&catalog->fanout, &set->part);
-
-    return set;
-}
-
-
-static void
-ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = set->catalog;
-
-    if (set->queued || set->empty) {
-        ngx_queue_remove(&set->queue);
-    }
-
-    if (set->pending) {
-        catalog->npending--;
-    }
-
-    ngx_etcd_dormant_remove(&set->dormant);
-    ngx_etcd_fanout_remove(&catalog->fanout, &set->part);
-    ngx_etcd_catalog_set_destroy(&catalog->sets, set);
-}
-
-
-static void
-ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout)
-{
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = fanout->data;
-
-    ngx_etcd_catalog_report_list(&catalog->report);
-}
-
-
-static void
-ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
-{
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = fanout->data;
-    catalog->revision = revision;
-
-    ngx_etcd_catalog_report_listed(&catalog->report);
-    ngx_etcd_catalog_store(catalog);
-
-    if (fanout->list_revision != 0) {
-        ngx_etcd_catalog_known(catalog);
-    }
-
-    ngx_etcd_catalog_settled(catalog);
-
-    /* also without a change: the position in etcd has moved */
-
-    ngx_post_event(&catalog->run, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_catalog_denied(ngx_etcd_fanout_t *fanout,
-    ngx_etcd_grpc_status_e status)
-{
-    ngx_etcd_catalog_t *catalog = fanout->data;
-
-    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        catalog->report.state = NGX_ETCD_MEMBER_SET_DENIED;
-        ngx_etcd_catalog_store(catalog);
-    }
-}
-
-
-static void
-ngx_etcd_catalog_verified(ngx_etcd_watch_t *watch, uint64_t time)
-{
-    ngx_etcd_fanout_t   *fanout;
-    ngx_etcd_catalog_t  *catalog;
-
-    fanout = watch->data;
-    catalog = fanout->data;
-
-    catalog->verified = time;
-
-    ngx_etcd_catalog_settled(catalog);
-}
-
-
-/* A service has changes. */
-
-static void
-ngx_etcd_catalog_queue(ngx_etcd_service_t *service)
-{
-    ngx_etcd_catalog_t      *catalog;
-    ngx_etcd_catalog_set_t  *set;
-
-    set = ngx_etcd_catalog_set_of(service);
-    catalog = set->catalog;
-
-    /* a service that is being created is queued afterwards */
-
-    if (catalog == NULL || set->queued) {
-        return;
-    }
-
-    if (set->empty) {
-        set->empty = 0;
-        ngx_queue_remove(&set->queue);
-    }
-
-    set->queued = 1;
-    ngx_queue_insert_tail(&catalog->publish, &set->queue);
-
-    if (!set->pending) {
-        set->pending = 1;
-        catalog->npending++;
-    }
-
-    ngx_post_event(&catalog->run, &ngx_posted_events);
-}
-
-
-/* Publishes sets, some at a time, and tells the workers once. */
-
-static void
-ngx_etcd_catalog_run(ngx_event_t *ev)
-{
-    uint64_t                 until;
-    ngx_uint_t               changed;
-    ngx_queue_t             *q;
-    ngx_etcd_catalog_t      *catalog;
-    ngx_etcd_catalog_set_t  *set;
-
-    catalog = ev->data;
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-
-    while (!ngx_queue_empty(&catalog->publish)) {
-        q = ngx_queue_head(&catalog->publish);
-        set = ngx_etcd_catalog_set_at(q);
-
-        ngx_queue_remove(q);
-        set->queued = 0;
-
-        ngx_etcd_service_publish(set->service);
-        ngx_etcd_catalog_settle(set);
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            break;
-        }
-    }
-
-    if (!ngx_queue_empty(&catalog->publish) && !ev->posted) {
-        ngx_post_event(ev, &ngx_posted_next_events);
-    }
-
-    ngx_etcd_catalog_store(catalog);
-
-    changed = catalog->changed;
-    catalog->changed = 0;
-
-    catalog->published(catalog->owner.data, changed);
-}
-
-
-/* Soon again, if the mutex is held. */
-
-static void
-ngx_etcd_catalog_store(ngx_etcd_catalog_t *catalog)
-{
-    if (ngx_etcd_catalog_report_store(&catalog->report) != NGX_OK
-        && !catalog->sweep.timer_set)
-    {
-        ngx_add_timer(&catalog->sweep, NGX_ETCD_CATALOG_BUSY);
-    }
-}
-
-
-static void
-ngx_etcd_catalog_published(ngx_etcd_service_t *service, ngx_uint_t changed)
-{
-    ngx_etcd_catalog_t      *catalog;
-    ngx_etcd_catalog_set_t  *set;
-
-    if (!changed) {
-        return;
-    }
-
-    set = ngx_etcd_catalog_set_of(service);
-    catalog = set->catalog;
-
-    catalog->changed = 1;
-
-    ngx_etcd_catalog_report_changed(&catalog->report, set->conf.set);
-}
-
-
-/* Called after an attempt to publish a set. */
-
-static void
-ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = set->catalog;
-
-    if (set->queued || ngx_etcd_service_pending(set->service)) {
-        return;
-    }
-
-    if (set->pending) {
-        set->pending = 0;
-        catalog->npending--;
-
-        ngx_etcd_catalog_settled(catalog);
-    }
-
-    if (ngx_etcd_catalog_set_empty(set)) {
-        ngx_etcd_catalog_emptied(set);
-    }
-}
-
-
-/* All that was reported is in the zone. */
-
-static void
-ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
-{
-    if (!ngx_etcd_catalog_pending(catalog) && catalog->fanout.synced) {
-        ngx_etcd_catalog_report_settled(&catalog->report, catalog->revision,
-                                        catalog->verified);
-    }
-}
-
-
 void
 ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog)
 {
@@ -662,139 +761,4 @@ ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog)
     {
         ngx_etcd_catalog_known(catalog);
     }
-}
-
-
-/* All keys of etcd were seen, unless a list is to come for lack of a lock. */
-
-static void
-ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
-{
-    if (catalog->again.timer_set
-        || catalog->report.nover != 0
-        || !ngx_etcd_set_map_list_done(catalog->zone, catalog->map))
-    {
-        return;
-    }
-
-    /* requests may wait for this */
-
-    catalog->changed = 1;
-    ngx_post_event(&catalog->run, &ngx_posted_events);
-}
-
-
-/*
- * The last key of a set is gone.  If requests wait for members ("etcd_wait"),
- * the set stays for as long as a request may wait.
- */
-
-static void
-ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = set->catalog;
-
-    if (set->empty || set->queued) {
-        return;
-    }
-
-    set->empty = 1;
-    set->emptied = ngx_current_msec;
-    ngx_queue_insert_tail(&catalog->empty, &set->queue);
-
-    if (!catalog->sweep.timer_set) {
-        ngx_add_timer(&catalog->sweep, catalog->conf->linger == 0
-                                       ? 1 : NGX_ETCD_CATALOG_SWEEP);
-    }
-}
-
-
-static void
-ngx_etcd_catalog_sweep(ngx_event_t *ev)
-{
-    uint64_t                 until;
-    ngx_queue_t             *q;
-    ngx_etcd_catalog_t      *catalog;
-    ngx_etcd_catalog_set_t  *set;
-
-    catalog = ev->data;
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-
-    ngx_etcd_catalog_store(catalog);
-
-    if (catalog->retire) {
-        catalog->retire = (ngx_etcd_retire_sets(catalog->zone, until)
-                           != NGX_OK);
-    }
-
-    while (!ngx_queue_empty(&catalog->empty)) {
-        q = ngx_queue_head(&catalog->empty);
-        set = ngx_etcd_catalog_set_at(q);
-
-        if (ngx_current_msec - set->emptied < catalog->conf->linger
-            || ngx_etcd_catalog_remove(set) != NGX_OK
-            || ngx_etcd_time_budget_now() >= until)
-        {
-            break;
-        }
-    }
-
-    if ((catalog->retire || !ngx_queue_empty(&catalog->empty))
-        && !ev->timer_set)
-    {
-        ngx_add_timer(ev, ngx_queue_empty(&catalog->empty)
-                          || catalog->conf->linger == 0
-                          ? NGX_ETCD_CATALOG_BUSY : NGX_ETCD_CATALOG_SWEEP);
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_catalog_remove(ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_catalog_t     *catalog;
-    ngx_etcd_member_set_t  *former;
-
-    catalog = set->catalog;
-    former = set->conf.set;
-
-    if (ngx_etcd_set_map_remove(catalog->zone, catalog->map, former)
-        != NGX_OK)
-    {
-        return NGX_AGAIN;
-    }
-
-    ngx_etcd_catalog_drop(set);
-
-    if (ngx_etcd_retire_one(catalog->zone, former,
-                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET)
-        != NGX_OK)
-    {
-        catalog->retire = 1;
-    }
-
-    ngx_etcd_catalog_report_changed(&catalog->report, former);
-
-    catalog->changed = 1;
-
-    ngx_post_event(&catalog->run, &ngx_posted_events);
-
-    /* there is room for a set that was beyond the limit */
-
-    if (catalog->report.nover != 0 && !catalog->again.timer_set) {
-        ngx_add_timer(&catalog->again, NGX_ETCD_CATALOG_FULL);
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_catalog_again(ngx_event_t *ev)
-{
-    ngx_etcd_catalog_t *catalog = ev->data;
-
-    ngx_etcd_fanout_again(&catalog->fanout, 0);
 }

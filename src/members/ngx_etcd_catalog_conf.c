@@ -11,12 +11,6 @@
 #include <ngx_etcd_event.h>
 
 
-static ngx_uint_t ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf);
-static ngx_uint_t ngx_etcd_catalog_conf_loaded(void *data);
-static ngx_uint_t ngx_etcd_catalog_conf_always(void *data);
-static void ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf);
-
-
 ngx_int_t
 ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
@@ -55,6 +49,37 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     }
 
     return NGX_OK;
+}
+
+
+/* Returns 1 while a set that is not known may be in etcd. */
+
+static ngx_uint_t
+ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf)
+{
+    if (__atomic_load_n(&conf->map->listed, __ATOMIC_ACQUIRE) == 0) {
+        return 1;
+    }
+
+    if (conf->reading != NULL && !conf->reading(conf->cluster)) {
+        conf->reading = NULL;
+    }
+
+    return conf->reading != NULL;
+}
+
+
+static ngx_uint_t
+ngx_etcd_catalog_conf_loaded(void *data)
+{
+    return !ngx_etcd_catalog_conf_loads(data);
+}
+
+
+static ngx_uint_t
+ngx_etcd_catalog_conf_always(void *data)
+{
+    return 1;
 }
 
 
@@ -97,26 +122,6 @@ ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf)
 }
 
 
-ngx_int_t
-ngx_etcd_catalog_conf_sync(ngx_etcd_catalog_conf_t *conf)
-{
-    ngx_etcd_catalog_conf_wake(conf);
-
-    return ngx_etcd_table_cache_sync(&conf->cache);
-}
-
-
-/* Values are read without a wake-up. */
-
-void
-ngx_etcd_catalog_conf_tick(ngx_etcd_catalog_conf_t *conf)
-{
-    ngx_etcd_catalog_conf_wake(conf);
-
-    ngx_etcd_table_cache_tick(&conf->cache);
-}
-
-
 static void
 ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf)
 {
@@ -154,17 +159,23 @@ ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf)
 }
 
 
-static ngx_uint_t
-ngx_etcd_catalog_conf_loaded(void *data)
+ngx_int_t
+ngx_etcd_catalog_conf_sync(ngx_etcd_catalog_conf_t *conf)
 {
-    return !ngx_etcd_catalog_conf_loads(data);
+    ngx_etcd_catalog_conf_wake(conf);
+
+    return ngx_etcd_table_cache_sync(&conf->cache);
 }
 
 
-static ngx_uint_t
-ngx_etcd_catalog_conf_always(void *data)
+/* Values are read without a wake-up. */
+
+void
+ngx_etcd_catalog_conf_tick(ngx_etcd_catalog_conf_t *conf)
 {
-    return 1;
+    ngx_etcd_catalog_conf_wake(conf);
+
+    ngx_etcd_table_cache_tick(&conf->cache);
 }
 
 
@@ -200,23 +211,6 @@ ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf, ngx_str_t *values,
     }
 
     return table;
-}
-
-
-/* Returns 1 while a set that is not known may be in etcd. */
-
-static ngx_uint_t
-ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf)
-{
-    if (__atomic_load_n(&conf->map->listed, __ATOMIC_ACQUIRE) == 0) {
-        return 1;
-    }
-
-    if (conf->reading != NULL && !conf->reading(conf->cluster)) {
-        conf->reading = NULL;
-    }
-
-    return conf->reading != NULL;
 }
 
 

@@ -14,12 +14,44 @@
 #define NGX_ETCD_CATALOG_SET_POOL  2048
 
 
-static ngx_int_t ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
+static ngx_int_t
+ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
     ngx_etcd_set_found_t *found, ngx_etcd_service_conf_t *template,
-    ngx_etcd_service_owner_t *owner);
-static ngx_uint_t ngx_etcd_catalog_set_unused(ngx_etcd_service_t *service);
-static void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
-    ngx_etcd_catalog_set_t *set);
+    ngx_etcd_service_owner_t *owner)
+{
+    ngx_etcd_service_conf_t  *conf;
+
+    conf = &set->conf;
+
+    *conf = *template;
+
+    conf->prefix = set->prefix;
+    conf->set = found->set;
+    conf->set_id = found->set_id;
+
+    if (conf->source->join != NULL
+        && conf->source->join(conf, set->pool) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    set->service = ngx_etcd_service_create(conf, owner, set->pool);
+
+    return (set->service != NULL) ? NGX_OK : NGX_ERROR;
+}
+
+
+static void
+ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
+    ngx_etcd_catalog_set_t *set)
+{
+    if (set->pool != NULL) {
+        ngx_destroy_pool(set->pool);
+    }
+
+    ngx_etcd_hash_table_remove(sets, &set->prefix);
+    ngx_free(set);
+}
 
 
 ngx_etcd_catalog_set_t *
@@ -58,52 +90,12 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
 }
 
 
-static ngx_int_t
-ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
-    ngx_etcd_set_found_t *found, ngx_etcd_service_conf_t *template,
-    ngx_etcd_service_owner_t *owner)
-{
-    ngx_etcd_service_conf_t  *conf;
-
-    conf = &set->conf;
-
-    *conf = *template;
-
-    conf->prefix = set->prefix;
-    conf->set = found->set;
-    conf->set_id = found->set_id;
-
-    if (conf->source->join != NULL
-        && conf->source->join(conf, set->pool) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    set->service = ngx_etcd_service_create(conf, owner, set->pool);
-
-    return (set->service != NULL) ? NGX_OK : NGX_ERROR;
-}
-
-
 void
 ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set)
 {
     ngx_etcd_service_destroy(set->service);
     ngx_etcd_catalog_set_free(sets, set);
-}
-
-
-static void
-ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
-    ngx_etcd_catalog_set_t *set)
-{
-    if (set->pool != NULL) {
-        ngx_destroy_pool(set->pool);
-    }
-
-    ngx_etcd_hash_table_remove(sets, &set->prefix);
-    ngx_free(set);
 }
 
 

@@ -10,21 +10,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_index_piece(ngx_etcd_index_t *index,
-    ngx_etcd_zone_t *zone);
-static ngx_int_t ngx_etcd_index_import(ngx_etcd_index_t *index,
-    ngx_etcd_zone_t *zone, uint32_t slot, ngx_etcd_entry_t *entry);
-static ngx_etcd_key_t *ngx_etcd_index_imported(ngx_etcd_index_t *index,
-    ngx_str_t *name, ngx_uint_t gone, int64_t revision);
-static ngx_int_t ngx_etcd_index_invalid(ngx_etcd_index_t *index);
-static void ngx_etcd_index_unhold(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
-static void ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
-static void ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
-static void ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
-static void ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_key_t *gone);
-
-
 ngx_int_t
 ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_member_set_t *set,
     ngx_etcd_mirror_t *mirror, ngx_log_t *log)
@@ -43,78 +28,60 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_member_set_t *set,
 }
 
 
-/* Reads the set under the mutex, in pieces: checks the owner for each piece. */
+/* Marks an own key, or a held entry of the mirror, as gone. */
 
-ngx_int_t
-ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
-    ngx_uint_t force, uint64_t until)
+static void
+ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
-    ngx_int_t               rc;
-    ngx_etcd_hash_table_t  *keys;
-
-    keys = (index->mirror != NULL) ? &index->mirror->entries.table
-                                   : &index->keys;
-
-    for ( ;; ) {
-        if (ngx_etcd_hash_table_reserve(keys,
-                                        NGX_ETCD_MEMBER_SET_SLOTS) != NGX_OK
-            || ngx_etcd_hash_table_reserve(&index->slots.addresses,
-                                           NGX_ETCD_MEMBER_SET_SLOTS)
-               != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        rc = ngx_etcd_zone_lock_owned(zone, force);
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        rc = ngx_etcd_index_piece(index, zone);
-
-        if (rc == NGX_OK) {
-            rc = ngx_etcd_index_invalid(index);
-            index->complete = (rc == NGX_OK);
-        }
-
-        ngx_etcd_zone_unlock(zone);
-
-        if (rc != NGX_AGAIN
-            || (until != 0 && ngx_etcd_time_budget_now() >= until))
-        {
-            return rc;
-        }
-
-        ngx_etcd_zone_pause();
+    if (key->gone) {
+        return;
     }
+
+    key->gone = 1;
+
+    if (key->regs != NULL) {
+        index->live--;
+    }
+
+    ngx_queue_remove(&key->entry.queue);
+    ngx_queue_insert_tail(&index->gone, &key->entry.queue);
 }
 
 
-static ngx_int_t
-ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone)
+/* NULL: no memory */
+
+static ngx_etcd_key_t *
+ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
+    ngx_uint_t gone, int64_t revision)
 {
-    ngx_uint_t              i;
-    ngx_etcd_entry_walk_t  *walk;
+    ngx_uint_t       own;
+    ngx_etcd_key_t  *key;
 
-    walk = &index->walk;
+    own = (index->mirror == NULL);
+    key = ngx_etcd_index_find(index, name);
 
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+    if (key == NULL) {
+        own |= gone;
 
-        if (!ngx_etcd_entry_walk_next(index->slots.set, walk)) {
-            return NGX_OK;
-        }
-
-        if (walk->entry == NULL) {
-            ngx_etcd_slot_index_free(&index->slots, walk->n);
-
-        } else if (ngx_etcd_index_import(index, zone, walk->n, walk->entry)
-                   != NGX_OK)
-        {
-            return NGX_ERROR;
+        key = own ? ngx_etcd_index_key(index, name)
+                  : (ngx_etcd_key_t *) ngx_etcd_mirror_seed(index->mirror,
+                                                            name, 0);
+        if (key == NULL) {
+            return NULL;
         }
     }
 
-    return NGX_AGAIN;
+    /* a key of the mirror is present, even if one of its entries is gone */
+
+    if (own && gone) {
+        ngx_etcd_index_leave(index, key);
+    }
+
+    if (!index->distrust) {
+        key->entry.mod_revision = ngx_max(key->entry.mod_revision, revision);
+    }
+
+    return key;
 }
 
 
@@ -167,40 +134,31 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 }
 
 
-/* NULL: no memory */
-
-static ngx_etcd_key_t *
-ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
-    ngx_uint_t gone, int64_t revision)
+static ngx_int_t
+ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone)
 {
-    ngx_uint_t       own;
-    ngx_etcd_key_t  *key;
+    ngx_uint_t              i;
+    ngx_etcd_entry_walk_t  *walk;
 
-    own = (index->mirror == NULL);
-    key = ngx_etcd_index_find(index, name);
+    walk = &index->walk;
 
-    if (key == NULL) {
-        own |= gone;
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
-        key = own ? ngx_etcd_index_key(index, name)
-                  : (ngx_etcd_key_t *) ngx_etcd_mirror_seed(index->mirror,
-                                                            name, 0);
-        if (key == NULL) {
-            return NULL;
+        if (!ngx_etcd_entry_walk_next(index->slots.set, walk)) {
+            return NGX_OK;
+        }
+
+        if (walk->entry == NULL) {
+            ngx_etcd_slot_index_free(&index->slots, walk->n);
+
+        } else if (ngx_etcd_index_import(index, zone, walk->n, walk->entry)
+                   != NGX_OK)
+        {
+            return NGX_ERROR;
         }
     }
 
-    /* a key of the mirror is present, even if one of its entries is gone */
-
-    if (own && gone) {
-        ngx_etcd_index_leave(index, key);
-    }
-
-    if (!index->distrust) {
-        key->entry.mod_revision = ngx_max(key->entry.mod_revision, revision);
-    }
-
-    return key;
+    return NGX_AGAIN;
 }
 
 
@@ -236,6 +194,70 @@ ngx_etcd_index_invalid(ngx_etcd_index_t *index)
     }
 
     return NGX_OK;
+}
+
+
+/* Reads the set under the mutex, in pieces: checks the owner for each piece. */
+
+ngx_int_t
+ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
+    ngx_uint_t force, uint64_t until)
+{
+    ngx_int_t               rc;
+    ngx_etcd_hash_table_t  *keys;
+
+    keys = (index->mirror != NULL) ? &index->mirror->entries.table
+                                   : &index->keys;
+
+    for ( ;; ) {
+        if (ngx_etcd_hash_table_reserve(keys,
+                                        NGX_ETCD_MEMBER_SET_SLOTS) != NGX_OK
+            || ngx_etcd_hash_table_reserve(&index->slots.addresses,
+                                           NGX_ETCD_MEMBER_SET_SLOTS)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        rc = ngx_etcd_zone_lock_owned(zone, force);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        rc = ngx_etcd_index_piece(index, zone);
+
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_index_invalid(index);
+            index->complete = (rc == NGX_OK);
+        }
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (rc != NGX_AGAIN
+            || (until != 0 && ngx_etcd_time_budget_now() >= until))
+        {
+            return rc;
+        }
+
+        ngx_etcd_zone_pause();
+    }
+}
+
+
+/* Frees the registrations of a key, with their slots, and its host names. */
+
+static void
+ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    while (key->regs != NULL) {
+        ngx_etcd_index_remove(index, key, key->regs);
+    }
+
+    ngx_etcd_member_host_mark(key->hosts);
+    ngx_etcd_member_host_sweep(&key->hosts);
+
+    key->invalid = 0;
+    key->twice = 0;
 }
 
 
@@ -315,6 +337,16 @@ ngx_etcd_index_key(ngx_etcd_index_t *index, ngx_str_t *name)
 }
 
 
+static void
+ngx_etcd_index_unhold(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+{
+    if (key->held) {
+        key->held = 0;
+        index->nheld--;
+    }
+}
+
+
 void
 ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
@@ -324,23 +356,6 @@ ngx_etcd_index_forget(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
     ngx_queue_remove(&key->entry.queue);
     ngx_etcd_hash_table_remove(&index->keys, &key->entry.key);
     ngx_free(key);
-}
-
-
-/* Frees the registrations of a key, with their slots, and its host names. */
-
-static void
-ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    while (key->regs != NULL) {
-        ngx_etcd_index_remove(index, key, key->regs);
-    }
-
-    ngx_etcd_member_host_mark(key->hosts);
-    ngx_etcd_member_host_sweep(&key->hosts);
-
-    key->invalid = 0;
-    key->twice = 0;
 }
 
 
@@ -424,26 +439,6 @@ ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark, uint64_t until)
 }
 
 
-/* Marks an own key, or a held entry of the mirror, as gone. */
-
-static void
-ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    if (key->gone) {
-        return;
-    }
-
-    key->gone = 1;
-
-    if (key->regs != NULL) {
-        index->live--;
-    }
-
-    ngx_queue_remove(&key->entry.queue);
-    ngx_queue_insert_tail(&index->gone, &key->entry.queue);
-}
-
-
 void
 ngx_etcd_index_keep(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
@@ -487,13 +482,31 @@ ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 }
 
 
+/* A new entry of the mirror takes over what the key had before it was gone. */
+
 static void
-ngx_etcd_index_unhold(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
+ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    ngx_etcd_key_t *gone)
 {
-    if (key->held) {
-        key->held = 0;
-        index->nheld--;
+    ngx_etcd_member_host_t  *host;
+
+    ngx_etcd_slot_index_move(&index->slots, &gone->regs, &key->regs);
+
+    key->hosts = gone->hosts;
+    key->reason = gone->reason;
+    key->invalid = gone->invalid;
+
+    if (key->regs != NULL) {
+        index->live++;
     }
+
+    for (host = key->hosts; host != NULL; host = host->next) {
+        host->owner = key;
+    }
+
+    gone->hosts = NULL;
+
+    ngx_etcd_index_forget(index, gone);
 }
 
 
@@ -528,31 +541,15 @@ ngx_etcd_index_present(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 }
 
 
-/* A new entry of the mirror takes over what the key had before it was gone. */
+/* The members of a kept or held key, as of a host name, may change. */
 
 static void
-ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_key_t *gone)
+ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
-    ngx_etcd_member_host_t  *host;
-
-    ngx_etcd_slot_index_move(&index->slots, &gone->regs, &key->regs);
-
-    key->hosts = gone->hosts;
-    key->reason = gone->reason;
-    key->invalid = gone->invalid;
-
-    if (key->regs != NULL) {
-        index->live++;
+    if (key->gone) {
+        ngx_queue_remove(&key->entry.queue);
+        ngx_queue_insert_head(&index->gone, &key->entry.queue);
     }
-
-    for (host = key->hosts; host != NULL; host = host->next) {
-        host->owner = key;
-    }
-
-    gone->hosts = NULL;
-
-    ngx_etcd_index_forget(index, gone);
 }
 
 
@@ -622,16 +619,4 @@ ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_index_touch(index, key);
 
     return shown;
-}
-
-
-/* The members of a kept or held key, as of a host name, may change. */
-
-static void
-ngx_etcd_index_touch(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    if (key->gone) {
-        ngx_queue_remove(&key->entry.queue);
-        ngx_queue_insert_head(&index->gone, &key->entry.queue);
-    }
 }

@@ -23,14 +23,6 @@
 #define NGX_ETCD_KEY_REPORT_CITUS   4
 
 
-static ngx_int_t ngx_etcd_key_report_invalid(ngx_etcd_key_report_t *report,
-    ngx_etcd_key_t *key, ngx_str_t *reason, int64_t revision,
-    ngx_uint_t partly);
-static ngx_int_t ngx_etcd_key_report_write(ngx_etcd_key_report_t *report,
-    ngx_etcd_key_t *key, ngx_str_t *reason, int64_t revision,
-    ngx_uint_t partly);
-
-
 static ngx_str_t  ngx_etcd_key_report_citus =
     ngx_string("the prefix lacks the group of Citus");
 
@@ -171,35 +163,17 @@ ngx_etcd_key_report_close(ngx_etcd_key_report_t *report)
 }
 
 
-ngx_int_t
-ngx_etcd_key_report(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key,
-    ngx_etcd_reason_t *reason, int64_t revision, ngx_uint_t partly)
+/* A reason for which the zone has no room is not in the status. */
+
+static ngx_int_t
+ngx_etcd_key_report_write(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key,
+    ngx_str_t *reason, int64_t revision, ngx_uint_t partly)
 {
-    ngx_etcd_key_report_unused(report, key, reason, revision);
-
-    if (reason->text.len != 0) {
-        return ngx_etcd_key_report_invalid(report, key, &reason->text, revision,
-                                           partly);
-    }
-
-    if (!key->invalid) {
-        return NGX_OK;
-    }
-
-    key->invalid = 0;
-
-    return ngx_etcd_key_report_write(report, key, NULL, 0, 0);
-}
-
-
-ngx_int_t
-ngx_etcd_key_report_gone(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key)
-{
-    ngx_etcd_reason_t  none;
-
-    ngx_memzero(&none, sizeof(ngx_etcd_reason_t));
-
-    return ngx_etcd_key_report(report, key, &none, 0, 0);
+    return (ngx_etcd_member_set_invalid(report->zone, report->set,
+                                        &key->entry.key, reason, revision,
+                                        partly)
+            == NGX_AGAIN)
+           ? NGX_AGAIN : NGX_OK;
 }
 
 
@@ -246,17 +220,35 @@ ngx_etcd_key_report_invalid(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key,
 }
 
 
-/* A reason for which the zone has no room is not in the status. */
-
-static ngx_int_t
-ngx_etcd_key_report_write(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key,
-    ngx_str_t *reason, int64_t revision, ngx_uint_t partly)
+ngx_int_t
+ngx_etcd_key_report(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key,
+    ngx_etcd_reason_t *reason, int64_t revision, ngx_uint_t partly)
 {
-    return (ngx_etcd_member_set_invalid(report->zone, report->set,
-                                        &key->entry.key, reason, revision,
-                                        partly)
-            == NGX_AGAIN)
-           ? NGX_AGAIN : NGX_OK;
+    ngx_etcd_key_report_unused(report, key, reason, revision);
+
+    if (reason->text.len != 0) {
+        return ngx_etcd_key_report_invalid(report, key, &reason->text, revision,
+                                           partly);
+    }
+
+    if (!key->invalid) {
+        return NGX_OK;
+    }
+
+    key->invalid = 0;
+
+    return ngx_etcd_key_report_write(report, key, NULL, 0, 0);
+}
+
+
+ngx_int_t
+ngx_etcd_key_report_gone(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key)
+{
+    ngx_etcd_reason_t  none;
+
+    ngx_memzero(&none, sizeof(ngx_etcd_reason_t));
+
+    return ngx_etcd_key_report(report, key, &none, 0, 0);
 }
 
 

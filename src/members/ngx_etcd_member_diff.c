@@ -12,70 +12,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff,
-    ngx_uint_t distrust);
-static void ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_int_t rc, ngx_array_t *members,
-    ngx_etcd_reason_t *reason, Etcd__KeyValue *kv);
-static ngx_int_t ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff,
-    ngx_array_t *members);
-static void ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_etcd_reason_t *reason, int64_t revision,
-    ngx_uint_t partly);
-static ngx_int_t ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data);
-static ngx_int_t ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data,
-    ngx_etcd_slot_entry_t *known, uint32_t slot);
-static ngx_int_t ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff,
-    ngx_int_t rc);
-static void ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key);
-static void ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_uint_t held);
-static void ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key);
-static ngx_int_t ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, uint64_t revision);
-static ngx_etcd_op_t *ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_op_e op, uint32_t slot, uint32_t old, uint64_t revision);
-static void ngx_etcd_member_diff_shown(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_op_t *op, ngx_etcd_reg_t *reg);
-
-
-ngx_int_t
-ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust,
-    uint64_t until)
-{
-    ngx_int_t  rc;
-
-    rc = diff->opening ? NGX_OK : ngx_etcd_member_diff_begin(diff, distrust);
-
-    if (rc == NGX_OK && !diff->unowned) {
-        rc = ngx_etcd_commit_recover(diff->zone, diff->set, &diff->repair,
-                                     until);
-    }
-
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_index_read(&diff->index, diff->zone, diff->unowned,
-                                 until);
-    }
-
-    if (rc == NGX_AGAIN) {
-        return NGX_AGAIN;
-    }
-
-    if (rc != NGX_OK) {
-        ngx_etcd_member_diff_close(diff);
-        return NGX_ERROR;
-    }
-
-    diff->opening = 0;
-
-    return NGX_OK;
-}
-
-
 static ngx_int_t
 ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
 {
@@ -107,6 +43,39 @@ ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
     diff->report.unowned = diff->unowned;
 
     ngx_etcd_key_report_open(&diff->report);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust,
+    uint64_t until)
+{
+    ngx_int_t  rc;
+
+    rc = diff->opening ? NGX_OK : ngx_etcd_member_diff_begin(diff, distrust);
+
+    if (rc == NGX_OK && !diff->unowned) {
+        rc = ngx_etcd_commit_recover(diff->zone, diff->set, &diff->repair,
+                                     until);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_index_read(&diff->index, diff->zone, diff->unowned,
+                                 until);
+    }
+
+    if (rc == NGX_AGAIN) {
+        return NGX_AGAIN;
+    }
+
+    if (rc != NGX_OK) {
+        ngx_etcd_member_diff_close(diff);
+        return NGX_ERROR;
+    }
+
+    diff->opening = 0;
 
     return NGX_OK;
 }
@@ -175,6 +144,55 @@ ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff)
 }
 
 
+static ngx_int_t
+ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff, ngx_array_t *members)
+{
+    if (diff->scratch == NULL) {
+        diff->scratch = ngx_create_pool(4096, diff->log);
+        if (diff->scratch == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return ngx_array_init(members, diff->scratch, 1,
+                          sizeof(ngx_etcd_member_t));
+}
+
+
+static void
+ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reason_t *reason, int64_t revision, ngx_uint_t partly)
+{
+    if (ngx_etcd_key_report(&diff->report, key, reason, revision, partly)
+        != NGX_OK)
+    {
+        diff->broken = 1;
+    }
+}
+
+
+/* Registers what was decoded into the scratch pool, and resets the pool. */
+
+static void
+ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_int_t rc, ngx_array_t *members, ngx_etcd_reason_t *reason,
+    Etcd__KeyValue *kv)
+{
+    if (ngx_etcd_decode_unleased(diff->member, kv->lease, members, reason)) {
+        rc = NGX_DECLINED;
+    }
+
+    ngx_etcd_member_diff_reason(diff, key, reason, kv->mod_revision,
+                                rc != NGX_ERROR);
+
+    if (rc != NGX_ERROR) {
+        (void) ngx_etcd_member_diff_members(diff, key, kv, members);
+    }
+
+    ngx_reset_pool(diff->scratch);
+}
+
+
 void
 ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_str_t *value, Etcd__KeyValue *kv)
@@ -215,28 +233,6 @@ ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
 }
 
 
-/* Registers what was decoded into the scratch pool, and resets the pool. */
-
-static void
-ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_int_t rc, ngx_array_t *members, ngx_etcd_reason_t *reason,
-    Etcd__KeyValue *kv)
-{
-    if (ngx_etcd_decode_unleased(diff->member, kv->lease, members, reason)) {
-        rc = NGX_DECLINED;
-    }
-
-    ngx_etcd_member_diff_reason(diff, key, reason, kv->mod_revision,
-                                rc != NGX_ERROR);
-
-    if (rc != NGX_ERROR) {
-        (void) ngx_etcd_member_diff_members(diff, key, kv, members);
-    }
-
-    ngx_reset_pool(diff->scratch);
-}
-
-
 void
 ngx_etcd_member_diff_removed(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
 {
@@ -264,21 +260,6 @@ ngx_etcd_member_diff_key(ngx_etcd_member_diff_t *diff, ngx_str_t *name)
     ngx_etcd_index_present(&diff->index, key);
 
     return key;
-}
-
-
-static ngx_int_t
-ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff, ngx_array_t *members)
-{
-    if (diff->scratch == NULL) {
-        diff->scratch = ngx_create_pool(4096, diff->log);
-        if (diff->scratch == NULL) {
-            return NGX_ERROR;
-        }
-    }
-
-    return ngx_array_init(members, diff->scratch, 1,
-                          sizeof(ngx_etcd_member_t));
 }
 
 
@@ -334,15 +315,50 @@ ngx_etcd_member_diff_sweep(ngx_etcd_member_diff_t *diff, uint64_t until)
 }
 
 
-static void
-ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_reason_t *reason, int64_t revision, ngx_uint_t partly)
+static ngx_etcd_op_t *
+ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
+    uint32_t slot, uint32_t old, uint64_t revision)
 {
-    if (ngx_etcd_key_report(&diff->report, key, reason, revision, partly)
-        != NGX_OK)
-    {
+    ngx_etcd_op_t  *o;
+
+    o = ngx_array_push(diff->ops);
+
+    if (o == NULL) {
         diff->broken = 1;
+        return NULL;
     }
+
+    o->op = op;
+    o->slot = slot;
+    o->serial = 0;
+    o->entry = NULL;
+    o->old = ngx_etcd_entry_at(diff->zone, old);
+    o->shown = NULL;
+    o->revision = revision;
+
+    return o;
+}
+
+
+/* Removes a registration of a key, or a static server (NULL). */
+
+static ngx_int_t
+ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, uint64_t revision)
+{
+    ngx_etcd_op_t  *op;
+
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_REMOVE, reg->slot,
+                                 reg->entry, revision);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    op->shown = ngx_etcd_entry_at(diff->zone,
+                                  ngx_etcd_index_remove(&diff->index, key,
+                                                        reg));
+
+    return NGX_OK;
 }
 
 
@@ -406,6 +422,105 @@ ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
                              (u_char *) &member->sockaddr, member->socklen);
 
     return ngx_etcd_member_diff_register(diff, key, reg, kv, member);
+}
+
+
+static void
+ngx_etcd_member_diff_shown(ngx_etcd_member_diff_t *diff, ngx_etcd_op_t *op,
+    ngx_etcd_reg_t *reg)
+{
+    op->serial = ngx_etcd_newest_serial(&reg->node);
+    op->shown = ngx_etcd_entry_at(diff->zone, ngx_etcd_slot_index_shown(reg));
+}
+
+
+/* Updates the revision and the lease of an unchanged member. */
+
+static ngx_int_t
+ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data)
+{
+    ngx_etcd_op_t  *op;
+
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_TOUCH, reg->slot, reg->entry,
+                                 data->mod_revision);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    op->lease = data->lease;
+
+    ngx_etcd_index_renew(&diff->index, key, reg, data->mod_revision);
+    ngx_etcd_member_diff_shown(diff, op, reg);
+
+    return NGX_OK;
+}
+
+
+/*
+ * If the zone is full, the other members are published, and this one is read
+ * again later.  After another error the batch is useless.
+ */
+
+static ngx_int_t
+ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff, ngx_int_t rc)
+{
+    if (rc == NGX_AGAIN) {
+        diff->broken = 1;
+        return NGX_ERROR;
+    }
+
+    diff->skipped++;
+
+    return NGX_DECLINED;
+}
+
+
+/* Makes the entry of a registration, in place of a former one. */
+
+static ngx_int_t
+ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data,
+    ngx_etcd_slot_entry_t *known, uint32_t slot)
+{
+    ngx_int_t          rc;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_entry_t  *entry;
+
+    entry = ngx_etcd_entry_create(diff->zone, diff->set, data, diff->unowned,
+                                  &rc);
+    if (entry == NULL) {
+        return ngx_etcd_member_diff_room(diff, rc);
+    }
+
+    known->entry = ngx_etcd_entry_number(diff->zone, entry);
+
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_PUT, slot,
+                                 reg ? reg->entry : 0, known->revision);
+    if (op == NULL) {
+        return NGX_ERROR;
+    }
+
+    op->entry = entry;
+
+    if (reg != NULL) {
+        reg->entry = known->entry;
+        reg->hash = known->hash;
+        ngx_etcd_index_renew(&diff->index, key, reg, known->revision);
+
+    } else {
+        reg = ngx_etcd_index_add(&diff->index, key, known, slot);
+        if (reg == NULL) {
+            diff->broken = 1;
+            return NGX_ERROR;
+        }
+
+        reg->seen = 1;
+    }
+
+    ngx_etcd_member_diff_shown(diff, op, reg);
+
+    return NGX_OK;
 }
 
 
@@ -485,96 +600,6 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
 }
 
 
-/* Makes the entry of a registration, in place of a former one. */
-
-static ngx_int_t
-ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data,
-    ngx_etcd_slot_entry_t *known, uint32_t slot)
-{
-    ngx_int_t          rc;
-    ngx_etcd_op_t     *op;
-    ngx_etcd_entry_t  *entry;
-
-    entry = ngx_etcd_entry_create(diff->zone, diff->set, data, diff->unowned,
-                                  &rc);
-    if (entry == NULL) {
-        return ngx_etcd_member_diff_room(diff, rc);
-    }
-
-    known->entry = ngx_etcd_entry_number(diff->zone, entry);
-
-    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_PUT, slot,
-                                 reg ? reg->entry : 0, known->revision);
-    if (op == NULL) {
-        return NGX_ERROR;
-    }
-
-    op->entry = entry;
-
-    if (reg != NULL) {
-        reg->entry = known->entry;
-        reg->hash = known->hash;
-        ngx_etcd_index_renew(&diff->index, key, reg, known->revision);
-
-    } else {
-        reg = ngx_etcd_index_add(&diff->index, key, known, slot);
-        if (reg == NULL) {
-            diff->broken = 1;
-            return NGX_ERROR;
-        }
-
-        reg->seen = 1;
-    }
-
-    ngx_etcd_member_diff_shown(diff, op, reg);
-
-    return NGX_OK;
-}
-
-
-/* Updates the revision and the lease of an unchanged member. */
-
-static ngx_int_t
-ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data)
-{
-    ngx_etcd_op_t  *op;
-
-    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_TOUCH, reg->slot, reg->entry,
-                                 data->mod_revision);
-    if (op == NULL) {
-        return NGX_ERROR;
-    }
-
-    op->lease = data->lease;
-
-    ngx_etcd_index_renew(&diff->index, key, reg, data->mod_revision);
-    ngx_etcd_member_diff_shown(diff, op, reg);
-
-    return NGX_OK;
-}
-
-
-/*
- * If the zone is full, the other members are published, and this one is read
- * again later.  After another error the batch is useless.
- */
-
-static ngx_int_t
-ngx_etcd_member_diff_room(ngx_etcd_member_diff_t *diff, ngx_int_t rc)
-{
-    if (rc == NGX_AGAIN) {
-        diff->broken = 1;
-        return NGX_ERROR;
-    }
-
-    diff->skipped++;
-
-    return NGX_DECLINED;
-}
-
-
 void
 ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
 {
@@ -601,6 +626,80 @@ ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
         }
 
         (void) ngx_etcd_member_diff_drop(diff, NULL, reg, 0);
+    }
+}
+
+
+static void
+ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
+{
+    if (ngx_etcd_key_report_gone(&diff->report, key) != NGX_OK) {
+        diff->broken = 1;
+    }
+
+    while (key->regs != NULL) {
+        if (ngx_etcd_member_diff_drop(diff, key, key->regs, diff->revision)
+            != NGX_OK)
+        {
+            return;
+        }
+    }
+
+    ngx_etcd_index_forget(&diff->index, key);
+}
+
+
+/*
+ * Marks the members of a key as held or kept.  A held member is older than any
+ * registration of its address: one in another history has a lower revision
+ * than the former ones, and is shown.
+ */
+
+static void
+ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_uint_t held)
+{
+    ngx_uint_t       mark;
+    ngx_etcd_op_t   *op;
+    ngx_etcd_reg_t  *reg;
+
+    mark = held ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+
+        if (reg->gone == mark) {
+            continue;
+        }
+
+        op = ngx_etcd_member_diff_op(diff, held ? NGX_ETCD_OP_HOLD
+                                                : NGX_ETCD_OP_KEEP,
+                                     reg->slot, reg->entry, 0);
+        if (op == NULL) {
+            return;
+        }
+
+        if (held) {
+            ngx_etcd_index_renew(&diff->index, key, reg, 0);
+        }
+
+        ngx_etcd_member_diff_shown(diff, op, reg);
+
+        reg->gone = mark;
+    }
+}
+
+
+static void
+ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
+{
+    ngx_etcd_member_diff_mark(diff, key, 0);
+    ngx_etcd_index_keep(&diff->index, key);
+
+    if (!diff->kept) {
+        diff->kept = 1;
+        ngx_log_error(NGX_LOG_WARN, diff->log, 0,
+                      "etcd: upstream \"%V\": prefix \"%V\" is empty, "
+                      "its last members are kept", diff->name, diff->prefix);
     }
 }
 
@@ -647,134 +746,4 @@ ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff, uint64_t until)
     }
 
     return NGX_OK;
-}
-
-
-static void
-ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
-{
-    ngx_etcd_member_diff_mark(diff, key, 0);
-    ngx_etcd_index_keep(&diff->index, key);
-
-    if (!diff->kept) {
-        diff->kept = 1;
-        ngx_log_error(NGX_LOG_WARN, diff->log, 0,
-                      "etcd: upstream \"%V\": prefix \"%V\" is empty, "
-                      "its last members are kept", diff->name, diff->prefix);
-    }
-}
-
-
-/*
- * Marks the members of a key as held or kept.  A held member is older than any
- * registration of its address: one in another history has a lower revision
- * than the former ones, and is shown.
- */
-
-static void
-ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_uint_t held)
-{
-    ngx_uint_t       mark;
-    ngx_etcd_op_t   *op;
-    ngx_etcd_reg_t  *reg;
-
-    mark = held ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
-
-    for (reg = key->regs; reg != NULL; reg = reg->next) {
-
-        if (reg->gone == mark) {
-            continue;
-        }
-
-        op = ngx_etcd_member_diff_op(diff, held ? NGX_ETCD_OP_HOLD
-                                                : NGX_ETCD_OP_KEEP,
-                                     reg->slot, reg->entry, 0);
-        if (op == NULL) {
-            return;
-        }
-
-        if (held) {
-            ngx_etcd_index_renew(&diff->index, key, reg, 0);
-        }
-
-        ngx_etcd_member_diff_shown(diff, op, reg);
-
-        reg->gone = mark;
-    }
-}
-
-
-static void
-ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
-{
-    if (ngx_etcd_key_report_gone(&diff->report, key) != NGX_OK) {
-        diff->broken = 1;
-    }
-
-    while (key->regs != NULL) {
-        if (ngx_etcd_member_diff_drop(diff, key, key->regs, diff->revision)
-            != NGX_OK)
-        {
-            return;
-        }
-    }
-
-    ngx_etcd_index_forget(&diff->index, key);
-}
-
-
-/* Removes a registration of a key, or a static server (NULL). */
-
-static ngx_int_t
-ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg, uint64_t revision)
-{
-    ngx_etcd_op_t  *op;
-
-    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_REMOVE, reg->slot,
-                                 reg->entry, revision);
-    if (op == NULL) {
-        return NGX_ERROR;
-    }
-
-    op->shown = ngx_etcd_entry_at(diff->zone,
-                                  ngx_etcd_index_remove(&diff->index, key,
-                                                        reg));
-
-    return NGX_OK;
-}
-
-
-static ngx_etcd_op_t *
-ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
-    uint32_t slot, uint32_t old, uint64_t revision)
-{
-    ngx_etcd_op_t  *o;
-
-    o = ngx_array_push(diff->ops);
-
-    if (o == NULL) {
-        diff->broken = 1;
-        return NULL;
-    }
-
-    o->op = op;
-    o->slot = slot;
-    o->serial = 0;
-    o->entry = NULL;
-    o->old = ngx_etcd_entry_at(diff->zone, old);
-    o->shown = NULL;
-    o->revision = revision;
-
-    return o;
-}
-
-
-static void
-ngx_etcd_member_diff_shown(ngx_etcd_member_diff_t *diff, ngx_etcd_op_t *op,
-    ngx_etcd_reg_t *reg)
-{
-    op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_entry_at(diff->zone, ngx_etcd_slot_index_shown(reg));
 }

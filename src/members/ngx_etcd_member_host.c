@@ -10,10 +10,6 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_etcd_member_host_t *ngx_etcd_member_host_find(
-    ngx_etcd_member_host_t *hosts, ngx_etcd_member_t *member);
-
-
 void
 ngx_etcd_member_host_mark(ngx_etcd_member_host_t *hosts)
 {
@@ -22,6 +18,27 @@ ngx_etcd_member_host_mark(ngx_etcd_member_host_t *hosts)
     for (host = hosts; host != NULL; host = host->next) {
         host->seen = 0;
     }
+}
+
+
+static ngx_etcd_member_host_t *
+ngx_etcd_member_host_find(ngx_etcd_member_host_t *hosts,
+    ngx_etcd_member_t *member)
+{
+    ngx_str_t               *name;
+    ngx_etcd_member_host_t  *host;
+
+    for (host = hosts; host != NULL; host = host->next) {
+        name = ngx_etcd_resolver_text(host->use.name);
+
+        if (host->port == member->port
+            && ngx_etcd_str_equal(name, &member->host))
+        {
+            break;
+        }
+    }
+
+    return host;
 }
 
 
@@ -54,27 +71,6 @@ ngx_etcd_member_host_get(ngx_etcd_resolver_t *resolver,
     host->attr = member->attr;
     host->route = member->route;
     host->seen = 1;
-
-    return host;
-}
-
-
-static ngx_etcd_member_host_t *
-ngx_etcd_member_host_find(ngx_etcd_member_host_t *hosts,
-    ngx_etcd_member_t *member)
-{
-    ngx_str_t               *name;
-    ngx_etcd_member_host_t  *host;
-
-    for (host = hosts; host != NULL; host = host->next) {
-        name = ngx_etcd_resolver_text(host->use.name);
-
-        if (host->port == member->port
-            && ngx_etcd_str_equal(name, &member->host))
-        {
-            break;
-        }
-    }
 
     return host;
 }

@@ -15,32 +15,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static ngx_int_t ngx_etcd_member_resolve_adopt_key(
-    ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key);
-static ngx_int_t ngx_etcd_member_resolve_read(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_reg_t *reg, u_char *payload, ngx_etcd_member_pack_t *record);
-static ngx_etcd_member_host_t *ngx_etcd_member_resolve_get(
-    ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_member_t *member);
-static ngx_int_t ngx_etcd_member_resolve_kept(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, ngx_etcd_member_t *member,
-    ngx_etcd_resolver_answer_t *answer);
-static ngx_etcd_resolver_address_t *ngx_etcd_member_resolve_sole(
-    ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_member_host_t *host, ngx_etcd_resolver_answer_t *answer);
-static ngx_int_t ngx_etcd_member_resolve_unresolved(
-    ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
-    ngx_str_t *reason);
-static ngx_uint_t ngx_etcd_member_resolve_share(ngx_uint_t weight, ngx_uint_t n,
-    ngx_uint_t i);
-static void ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use);
-static ngx_int_t ngx_etcd_member_resolve_members(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members);
-static void ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
-    ngx_etcd_member_pack_t *record);
-
-
 ngx_int_t
 ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
 {
@@ -69,32 +43,176 @@ ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
 }
 
 
-ngx_int_t
-ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff, uint64_t until)
-{
-    ngx_etcd_key_t  *key;
+/* Copies what a registration says.  NGX_ERROR: diff->broken is set. */
 
-    if (diff->resolver == NULL) {
-        return NGX_OK;
+static ngx_int_t
+ngx_etcd_member_resolve_read(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_reg_t *reg, u_char *payload, ngx_etcd_member_pack_t *record)
+{
+    if (ngx_etcd_entry_read(diff->zone, reg->entry, payload,
+                            NGX_ETCD_MEMBER_PACK_MAX)
+        != NGX_OK)
+    {
+        diff->broken = 1;
+        return NGX_ERROR;
     }
 
-    for (key = diff->adopt ? diff->adopt : ngx_etcd_index_first(&diff->index);
-         key != NULL;
-         key = ngx_etcd_index_next(&diff->index, key))
-    {
-        if (until != 0 && ngx_etcd_time_budget_now() >= until
-            && key != diff->adopt)
-        {
-            diff->adopt = key;
-            return NGX_AGAIN;
-        }
+    ngx_etcd_member_pack_read(record, payload);
 
-        if (ngx_etcd_member_resolve_adopt_key(diff, key) != NGX_OK) {
+    return NGX_OK;
+}
+
+
+/* Makes the member from a registration; the host name is in the record. */
+
+static void
+ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
+    ngx_etcd_member_pack_t *record)
+{
+    ngx_memzero(member, sizeof(ngx_etcd_member_t));
+
+    member->attr = record->attr;
+
+    if (record->route.len != 0) {
+        member->route.len = record->route.len;
+        ngx_memcpy(member->route.data, record->route.data, record->route.len);
+    }
+
+    if (record->host.len != 0) {
+        member->host = record->host;
+        member->port = record->port;
+        member->attr.weight = record->whole;
+        return;
+    }
+
+    member->socklen = record->socklen;
+    ngx_memcpy(&member->sockaddr, record->sockaddr, record->socklen);
+
+    member->name_len = record->name.len;
+    ngx_memcpy(member->name, record->name.data, record->name.len);
+}
+
+
+/* Makes the members and revisions of a key from its registrations. */
+
+static ngx_int_t
+ngx_etcd_member_resolve_members(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members)
+{
+    u_char                   payload[NGX_ETCD_MEMBER_PACK_MAX];
+    ngx_etcd_reg_t          *reg;
+    ngx_etcd_member_t       *member;
+    ngx_etcd_member_pack_t   record;
+    ngx_etcd_member_host_t  *host;
+
+    etcd__key_value__init(kv);
+
+    kv->create_revision = key->entry.create_revision;
+    kv->lease = key->entry.lease;
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        kv->mod_revision = ngx_max(kv->mod_revision,
+                                   (int64_t) reg->node.revision);
+
+        if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
+
+        if (record.host.len != 0) {
+            continue;
+        }
+
+        member = ngx_array_push(members);
+        if (member == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_member_resolve_template(member, &record);
+    }
+
+    for (host = key->hosts; host != NULL; host = host->next) {
+        member = ngx_array_push(members);
+        if (member == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memzero(member, sizeof(ngx_etcd_member_t));
+
+        member->host = *ngx_etcd_resolver_text(host->use.name);
+        member->port = host->port;
+        member->attr = host->attr;
+        member->route = host->route;
     }
 
     return NGX_OK;
+}
+
+
+/* The addresses of a name that the key uses have changed. */
+
+static void
+ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use)
+{
+    ngx_pool_t              *pool;
+    ngx_array_t              members;
+    Etcd__KeyValue           kv;
+    ngx_etcd_key_t          *key;
+    ngx_etcd_member_diff_t  *diff;
+    ngx_etcd_member_host_t  *host;
+
+    host = (ngx_etcd_member_host_t *) use;
+    diff = use->data;
+    key = host->owner;
+
+    /* a key that is gone keeps its last addresses */
+
+    if (diff->broken || key->gone) {
+        return;
+    }
+
+    pool = ngx_create_pool(4096, diff->log);
+
+    if (pool == NULL
+        || ngx_array_init(&members, pool, 4, sizeof(ngx_etcd_member_t))
+           != NGX_OK
+        || ngx_etcd_member_resolve_members(diff, key, &kv, &members)
+           != NGX_OK)
+    {
+        diff->broken = 1;
+
+    } else {
+
+        /* after an error all is read again */
+
+        (void) ngx_etcd_member_diff_members(diff, key, &kv, &members);
+    }
+
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
+    }
+
+    diff->resolved(diff->data);
+}
+
+
+static ngx_etcd_member_host_t *
+ngx_etcd_member_resolve_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member)
+{
+    ngx_etcd_member_host_t  *host;
+
+    host = ngx_etcd_member_host_get(diff->resolver, &key->hosts, member,
+                                    diff->log);
+
+    if (host != NULL) {
+        host->owner = key;
+        host->use.changed = ngx_etcd_member_resolve_changed;
+        host->use.data = diff;
+    }
+
+    return host;
 }
 
 
@@ -129,42 +247,143 @@ ngx_etcd_member_resolve_adopt_key(ngx_etcd_member_diff_t *diff,
 }
 
 
-/* Copies what a registration says.  NGX_ERROR: diff->broken is set. */
-
-static ngx_int_t
-ngx_etcd_member_resolve_read(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_reg_t *reg, u_char *payload, ngx_etcd_member_pack_t *record)
+ngx_int_t
+ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff, uint64_t until)
 {
-    if (ngx_etcd_entry_read(diff->zone, reg->entry, payload,
-                            NGX_ETCD_MEMBER_PACK_MAX)
-        != NGX_OK)
-    {
-        diff->broken = 1;
-        return NGX_ERROR;
+    ngx_etcd_key_t  *key;
+
+    if (diff->resolver == NULL) {
+        return NGX_OK;
     }
 
-    ngx_etcd_member_pack_read(record, payload);
+    for (key = diff->adopt ? diff->adopt : ngx_etcd_index_first(&diff->index);
+         key != NULL;
+         key = ngx_etcd_index_next(&diff->index, key))
+    {
+        if (until != 0 && ngx_etcd_time_budget_now() >= until
+            && key != diff->adopt)
+        {
+            diff->adopt = key;
+            return NGX_AGAIN;
+        }
+
+        if (ngx_etcd_member_resolve_adopt_key(diff, key) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
 
     return NGX_OK;
 }
 
 
-static ngx_etcd_member_host_t *
-ngx_etcd_member_resolve_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_member_t *member)
+/*
+ * Reads the addresses that a former agent has registered for the host.
+ * NGX_ERROR: diff->broken is set.
+ */
+
+static ngx_int_t
+ngx_etcd_member_resolve_kept(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer)
 {
-    ngx_etcd_member_host_t  *host;
+    u_char                        payload[NGX_ETCD_MEMBER_PACK_MAX];
+    ngx_etcd_reg_t               *reg;
+    ngx_etcd_member_pack_t        record;
+    ngx_etcd_resolver_address_t  *address;
 
-    host = ngx_etcd_member_host_get(diff->resolver, &key->hosts, member,
-                                    diff->log);
+    answer->n = 0;
+    answer->refused = 0;
+    answer->beyond = 0;
 
-    if (host != NULL) {
-        host->owner = key;
-        host->use.changed = ngx_etcd_member_resolve_changed;
-        host->use.data = diff;
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (record.unresolved
+            || record.port != member->port
+            || !ngx_etcd_str_equal(&record.host, &member->host)
+            || answer->n == NGX_ETCD_RESOLVER_ADDRESSES)
+        {
+            continue;
+        }
+
+        answer->refused = record.refused;
+        answer->beyond = record.beyond;
+
+        address = &answer->elts[answer->n++];
+
+        ngx_memzero(address, sizeof(ngx_etcd_resolver_address_t));
+        ngx_memcpy(&address->sockaddr, record.sockaddr, record.socklen);
+
+        address->socklen = record.socklen;
+        ngx_inet_set_port(&address->sockaddr.sockaddr, 0);
     }
 
-    return host;
+    ngx_etcd_resolver_sort(answer->elts, answer->n);
+
+    return NGX_OK;
+}
+
+
+/* Registers a member that is shown, with the reason, and gets no requests. */
+
+static ngx_int_t
+ngx_etcd_member_resolve_unresolved(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
+    ngx_str_t *reason)
+{
+    ngx_etcd_member_t  one;
+
+    one = *member;
+    one.whole = member->attr.weight;
+
+    ngx_etcd_address_unresolved(&one);
+
+    one.name_len = ngx_min(reason->len, NGX_ETCD_MEMBER_NAME_LEN);
+    ngx_memcpy(one.name, reason->data, one.name_len);
+
+    return ngx_etcd_member_diff_member(diff, key, kv, &one);
+}
+
+
+/*
+ * Begins with the address that a former agent has registered.  NULL:
+ * diff->broken is set.
+ */
+
+static ngx_etcd_resolver_address_t *
+ngx_etcd_member_resolve_sole(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_etcd_member_host_t *host, ngx_etcd_resolver_answer_t *answer)
+{
+    u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
+    ngx_etcd_member_pack_t  record;
+
+    if (host->sole.socklen == 0 && key->regs != NULL) {
+        if (ngx_etcd_member_resolve_read(diff, key->regs, payload, &record)
+            != NGX_OK)
+        {
+            return NULL;
+        }
+
+        host->sole.socklen = record.socklen;
+        ngx_memcpy(&host->sole.sockaddr, record.sockaddr, record.socklen);
+    }
+
+    return ngx_etcd_member_host_sole(host, answer);
+}
+
+
+/*
+ * The shares sum up to the weight, unless there are more addresses than
+ * weight.
+ */
+
+static ngx_uint_t
+ngx_etcd_member_resolve_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
+{
+    return ngx_max(weight / n + (i < weight % n ? 1 : 0), 1);
 }
 
 
@@ -247,57 +466,6 @@ ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
 }
 
 
-/*
- * Reads the addresses that a former agent has registered for the host.
- * NGX_ERROR: diff->broken is set.
- */
-
-static ngx_int_t
-ngx_etcd_member_resolve_kept(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_member_t *member, ngx_etcd_resolver_answer_t *answer)
-{
-    u_char                        payload[NGX_ETCD_MEMBER_PACK_MAX];
-    ngx_etcd_reg_t               *reg;
-    ngx_etcd_member_pack_t        record;
-    ngx_etcd_resolver_address_t  *address;
-
-    answer->n = 0;
-    answer->refused = 0;
-    answer->beyond = 0;
-
-    for (reg = key->regs; reg != NULL; reg = reg->next) {
-        if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        if (record.unresolved
-            || record.port != member->port
-            || !ngx_etcd_str_equal(&record.host, &member->host)
-            || answer->n == NGX_ETCD_RESOLVER_ADDRESSES)
-        {
-            continue;
-        }
-
-        answer->refused = record.refused;
-        answer->beyond = record.beyond;
-
-        address = &answer->elts[answer->n++];
-
-        ngx_memzero(address, sizeof(ngx_etcd_resolver_address_t));
-        ngx_memcpy(&address->sockaddr, record.sockaddr, record.socklen);
-
-        address->socklen = record.socklen;
-        ngx_inet_set_port(&address->sockaddr.sockaddr, 0);
-    }
-
-    ngx_etcd_resolver_sort(answer->elts, answer->n);
-
-    return NGX_OK;
-}
-
-
 ngx_uint_t
 ngx_etcd_member_resolve_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
     ngx_etcd_member_t *member)
@@ -323,198 +491,4 @@ ngx_etcd_member_resolve_known(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
     ngx_etcd_address_resolved(member, &elts[0].sockaddr, elts[0].socklen);
 
     return 1;
-}
-
-
-/*
- * Begins with the address that a former agent has registered.  NULL:
- * diff->broken is set.
- */
-
-static ngx_etcd_resolver_address_t *
-ngx_etcd_member_resolve_sole(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_member_host_t *host, ngx_etcd_resolver_answer_t *answer)
-{
-    u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
-    ngx_etcd_member_pack_t  record;
-
-    if (host->sole.socklen == 0 && key->regs != NULL) {
-        if (ngx_etcd_member_resolve_read(diff, key->regs, payload, &record)
-            != NGX_OK)
-        {
-            return NULL;
-        }
-
-        host->sole.socklen = record.socklen;
-        ngx_memcpy(&host->sole.sockaddr, record.sockaddr, record.socklen);
-    }
-
-    return ngx_etcd_member_host_sole(host, answer);
-}
-
-
-/* Registers a member that is shown, with the reason, and gets no requests. */
-
-static ngx_int_t
-ngx_etcd_member_resolve_unresolved(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_etcd_member_t *member,
-    ngx_str_t *reason)
-{
-    ngx_etcd_member_t  one;
-
-    one = *member;
-    one.whole = member->attr.weight;
-
-    ngx_etcd_address_unresolved(&one);
-
-    one.name_len = ngx_min(reason->len, NGX_ETCD_MEMBER_NAME_LEN);
-    ngx_memcpy(one.name, reason->data, one.name_len);
-
-    return ngx_etcd_member_diff_member(diff, key, kv, &one);
-}
-
-
-/*
- * The shares sum up to the weight, unless there are more addresses than
- * weight.
- */
-
-static ngx_uint_t
-ngx_etcd_member_resolve_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
-{
-    return ngx_max(weight / n + (i < weight % n ? 1 : 0), 1);
-}
-
-
-/* The addresses of a name that the key uses have changed. */
-
-static void
-ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use)
-{
-    ngx_pool_t              *pool;
-    ngx_array_t              members;
-    Etcd__KeyValue           kv;
-    ngx_etcd_key_t          *key;
-    ngx_etcd_member_diff_t  *diff;
-    ngx_etcd_member_host_t  *host;
-
-    host = (ngx_etcd_member_host_t *) use;
-    diff = use->data;
-    key = host->owner;
-
-    /* a key that is gone keeps its last addresses */
-
-    if (diff->broken || key->gone) {
-        return;
-    }
-
-    pool = ngx_create_pool(4096, diff->log);
-
-    if (pool == NULL
-        || ngx_array_init(&members, pool, 4, sizeof(ngx_etcd_member_t))
-           != NGX_OK
-        || ngx_etcd_member_resolve_members(diff, key, &kv, &members)
-           != NGX_OK)
-    {
-        diff->broken = 1;
-
-    } else {
-
-        /* after an error all is read again */
-
-        (void) ngx_etcd_member_diff_members(diff, key, &kv, &members);
-    }
-
-    if (pool != NULL) {
-        ngx_destroy_pool(pool);
-    }
-
-    diff->resolved(diff->data);
-}
-
-
-/* Makes the members and revisions of a key from its registrations. */
-
-static ngx_int_t
-ngx_etcd_member_resolve_members(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, Etcd__KeyValue *kv, ngx_array_t *members)
-{
-    u_char                   payload[NGX_ETCD_MEMBER_PACK_MAX];
-    ngx_etcd_reg_t          *reg;
-    ngx_etcd_member_t       *member;
-    ngx_etcd_member_pack_t   record;
-    ngx_etcd_member_host_t  *host;
-
-    etcd__key_value__init(kv);
-
-    kv->create_revision = key->entry.create_revision;
-    kv->lease = key->entry.lease;
-
-    for (reg = key->regs; reg != NULL; reg = reg->next) {
-        kv->mod_revision = ngx_max(kv->mod_revision,
-                                   (int64_t) reg->node.revision);
-
-        if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        if (record.host.len != 0) {
-            continue;
-        }
-
-        member = ngx_array_push(members);
-        if (member == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_etcd_member_resolve_template(member, &record);
-    }
-
-    for (host = key->hosts; host != NULL; host = host->next) {
-        member = ngx_array_push(members);
-        if (member == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memzero(member, sizeof(ngx_etcd_member_t));
-
-        member->host = *ngx_etcd_resolver_text(host->use.name);
-        member->port = host->port;
-        member->attr = host->attr;
-        member->route = host->route;
-    }
-
-    return NGX_OK;
-}
-
-
-/* Makes the member from a registration; the host name is in the record. */
-
-static void
-ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
-    ngx_etcd_member_pack_t *record)
-{
-    ngx_memzero(member, sizeof(ngx_etcd_member_t));
-
-    member->attr = record->attr;
-
-    if (record->route.len != 0) {
-        member->route.len = record->route.len;
-        ngx_memcpy(member->route.data, record->route.data, record->route.len);
-    }
-
-    if (record->host.len != 0) {
-        member->host = record->host;
-        member->port = record->port;
-        member->attr.weight = record->whole;
-        return;
-    }
-
-    member->socklen = record->socklen;
-    ngx_memcpy(&member->sockaddr, record->sockaddr, record->socklen);
-
-    member->name_len = record->name.len;
-    ngx_memcpy(member->name, record->name.data, record->name.len);
 }

@@ -22,59 +22,29 @@
 #define NGX_ETCD_MEMBERS_CONF_DRY_RUN   0x08
 
 
-static char *ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value);
-static ngx_int_t ngx_etcd_members_conf_close(ngx_etcd_service_conf_t *service,
-    ngx_str_t *value);
-static char *ngx_etcd_members_conf_guard_parameter(
-    ngx_etcd_guard_conf_t *guard, ngx_str_t *value, ngx_uint_t *seen);
-static char *ngx_etcd_members_conf_guard_keep(ngx_etcd_guard_conf_t *guard,
-    ngx_str_t *value);
-static char *ngx_etcd_members_conf_guard_time(ngx_msec_t *time,
-    ngx_str_t *value);
-
-
-char *
-ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+static ngx_int_t
+ngx_etcd_members_conf_close(ngx_etcd_service_conf_t *service, ngx_str_t *value)
 {
-    char                     *rv;
-    ngx_str_t                *value, name;
-    ngx_uint_t                i;
-    ngx_etcd_catalog_conf_t  *catalog;
+    ngx_str_t   s;
+    ngx_msec_t  time;
 
-    value = cf->args->elts;
-
-    rv = ngx_etcd_members_conf_format(cf, service, NULL);
-
-    /* read the format first: other parameters depend on it */
-
-    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
-
-        if (ngx_strncmp(value[i].data, "format=", 7) == 0) {
-            name.data = value[i].data + 7;
-            name.len = value[i].len - 7;
-
-            rv = ngx_etcd_members_conf_format(cf, service, &name);
-        }
+    if (ngx_strncmp(value->data, "close_after=", 12) != 0) {
+        return NGX_DECLINED;
     }
 
-    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
-        rv = ngx_etcd_members_conf_parameter(cf, service, &value[i]);
+    s.data = value->data + 12;
+    s.len = value->len - 12;
+
+    time = ngx_parse_time(&s, 0);
+
+    if (time == (ngx_msec_t) NGX_ERROR || time == 0) {
+        return NGX_ERROR;
     }
 
-    if (rv == NGX_CONF_OK) {
-        service->source = ngx_etcd_source_members(service);
+    service->rules.close = 1;
+    service->rules.closing.after = time;
 
-        /* a set has the members of one service: no name is compared */
-
-        catalog = ngx_etcd_catalog_of(service);
-
-        rv = ngx_etcd_parameter_complete(&service->member,
-                                         catalog ? &catalog->pattern.literal
-                                                 : &service->prefix);
-    }
-
-    return rv;
+    return NGX_OK;
 }
 
 
@@ -128,29 +98,47 @@ ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
 }
 
 
-static ngx_int_t
-ngx_etcd_members_conf_close(ngx_etcd_service_conf_t *service, ngx_str_t *value)
+char *
+ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 {
-    ngx_str_t   s;
-    ngx_msec_t  time;
+    char                     *rv;
+    ngx_str_t                *value, name;
+    ngx_uint_t                i;
+    ngx_etcd_catalog_conf_t  *catalog;
 
-    if (ngx_strncmp(value->data, "close_after=", 12) != 0) {
-        return NGX_DECLINED;
+    value = cf->args->elts;
+
+    rv = ngx_etcd_members_conf_format(cf, service, NULL);
+
+    /* read the format first: other parameters depend on it */
+
+    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
+
+        if (ngx_strncmp(value[i].data, "format=", 7) == 0) {
+            name.data = value[i].data + 7;
+            name.len = value[i].len - 7;
+
+            rv = ngx_etcd_members_conf_format(cf, service, &name);
+        }
     }
 
-    s.data = value->data + 12;
-    s.len = value->len - 12;
-
-    time = ngx_parse_time(&s, 0);
-
-    if (time == (ngx_msec_t) NGX_ERROR || time == 0) {
-        return NGX_ERROR;
+    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
+        rv = ngx_etcd_members_conf_parameter(cf, service, &value[i]);
     }
 
-    service->rules.close = 1;
-    service->rules.closing.after = time;
+    if (rv == NGX_CONF_OK) {
+        service->source = ngx_etcd_source_members(service);
 
-    return NGX_OK;
+        /* a set has the members of one service: no name is compared */
+
+        catalog = ngx_etcd_catalog_of(service);
+
+        rv = ngx_etcd_parameter_complete(&service->member,
+                                         catalog ? &catalog->pattern.literal
+                                                 : &service->prefix);
+    }
+
+    return rv;
 }
 
 
@@ -208,44 +196,38 @@ ngx_etcd_members_conf_guarded(ngx_etcd_guard_conf_t *guard)
 }
 
 
-char *
-ngx_etcd_members_conf_guard(ngx_conf_t *cf, ngx_etcd_guard_conf_t *guard)
+static char *
+ngx_etcd_members_conf_guard_keep(ngx_etcd_guard_conf_t *guard,
+    ngx_str_t *value)
 {
-    char        *err;
-    ngx_str_t   *value;
-    ngx_uint_t   i, seen;
+    switch (ngx_etcd_parameter_percent(value, &guard->keep)) {
 
-    value = cf->args->elts;
+    case NGX_OK:
+        return NULL;
 
-    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
-        ngx_memzero(guard, sizeof(ngx_etcd_guard_conf_t));
-        return NGX_CONF_OK;
+    case NGX_DECLINED:
+        return "it is not \"keep=PERCENT%\"";
+
+    default: /* NGX_ERROR */
+        return "it must be from 1% to 100%";
+    }
+}
+
+
+static char *
+ngx_etcd_members_conf_guard_time(ngx_msec_t *time, ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    n = ngx_parse_time(value, 0);
+
+    if (n < 1000 || n > NGX_ETCD_GUARD_LONGEST) {
+        return "it must be a time from 1s to 7d";
     }
 
-    ngx_etcd_members_conf_guarded(guard);
+    *time = n;
 
-    seen = 0;
-
-    for (i = 1; i < cf->args->nelts; i++) {
-        err = ngx_etcd_members_conf_guard_parameter(guard, &value[i], &seen);
-
-        if (err != NULL) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\": %s", &value[i], err);
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    if (guard->keep == 0 && (seen & (NGX_ETCD_MEMBERS_CONF_WINDOW
-                                     |NGX_ETCD_MEMBERS_CONF_DRY_RUN)))
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"window=\" and \"dry_run\" of \"%V\" need the "
-                           "parameter \"keep=\"", &value[0]);
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
+    return NULL;
 }
 
 
@@ -308,38 +290,44 @@ ngx_etcd_members_conf_guard_parameter(ngx_etcd_guard_conf_t *guard,
 }
 
 
-static char *
-ngx_etcd_members_conf_guard_keep(ngx_etcd_guard_conf_t *guard,
-    ngx_str_t *value)
+char *
+ngx_etcd_members_conf_guard(ngx_conf_t *cf, ngx_etcd_guard_conf_t *guard)
 {
-    switch (ngx_etcd_parameter_percent(value, &guard->keep)) {
+    char        *err;
+    ngx_str_t   *value;
+    ngx_uint_t   i, seen;
 
-    case NGX_OK:
-        return NULL;
+    value = cf->args->elts;
 
-    case NGX_DECLINED:
-        return "it is not \"keep=PERCENT%\"";
-
-    default: /* NGX_ERROR */
-        return "it must be from 1% to 100%";
-    }
-}
-
-
-static char *
-ngx_etcd_members_conf_guard_time(ngx_msec_t *time, ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    n = ngx_parse_time(value, 0);
-
-    if (n < 1000 || n > NGX_ETCD_GUARD_LONGEST) {
-        return "it must be a time from 1s to 7d";
+    if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
+        ngx_memzero(guard, sizeof(ngx_etcd_guard_conf_t));
+        return NGX_CONF_OK;
     }
 
-    *time = n;
+    ngx_etcd_members_conf_guarded(guard);
 
-    return NULL;
+    seen = 0;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+        err = ngx_etcd_members_conf_guard_parameter(guard, &value[i], &seen);
+
+        if (err != NULL) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\": %s", &value[i], err);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (guard->keep == 0 && (seen & (NGX_ETCD_MEMBERS_CONF_WINDOW
+                                     |NGX_ETCD_MEMBERS_CONF_DRY_RUN)))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"window=\" and \"dry_run\" of \"%V\" need the "
+                           "parameter \"keep=\"", &value[0]);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
 }
 
 

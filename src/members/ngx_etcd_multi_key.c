@@ -60,24 +60,6 @@ static void ngx_etcd_multi_key_complete(ngx_etcd_service_t *service);
 static ngx_int_t ngx_etcd_multi_key_proceed(ngx_etcd_service_t *service,
     uint64_t until);
 
-static void ngx_etcd_multi_key_split(ngx_str_t *key, ngx_str_t *path,
-    ngx_str_t *name);
-static ngx_int_t ngx_etcd_multi_key_join(ngx_etcd_multi_keys_t *groups,
-    ngx_etcd_multi_key_part_t *part);
-static ngx_etcd_multi_key_t *ngx_etcd_multi_key_create(
-    ngx_etcd_multi_keys_t *groups, ngx_str_t *path);
-static void ngx_etcd_multi_key_destroy(ngx_etcd_multi_keys_t *groups,
-    ngx_etcd_multi_key_t *group);
-static void ngx_etcd_multi_key_touch(ngx_etcd_multi_keys_t *groups,
-    ngx_etcd_multi_key_t *group, int64_t revision);
-static ngx_int_t ngx_etcd_multi_key_register_all(ngx_etcd_service_t *service,
-    uint64_t until);
-static void ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
-    ngx_etcd_multi_key_t *group);
-static json_t *ngx_etcd_multi_key_value(ngx_etcd_multi_key_t *group);
-static ngx_int_t ngx_etcd_multi_key_part(json_t *object,
-    ngx_etcd_mirror_entry_t *entry);
-
 
 const ngx_etcd_source_t  ngx_etcd_multi_key_source = {
     .kind = "members",
@@ -114,6 +96,16 @@ ngx_etcd_multi_key_start(ngx_etcd_service_t *service, ngx_pool_t *pool)
 
 
 static void
+ngx_etcd_multi_key_destroy(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_t *group)
+{
+    ngx_etcd_hash_table_remove(&groups->map, &group->path);
+    ngx_queue_remove(&group->queue);
+    ngx_free(group);
+}
+
+
+static void
 ngx_etcd_multi_key_stop(ngx_etcd_service_t *service)
 {
     ngx_queue_t            *q;
@@ -132,17 +124,6 @@ ngx_etcd_multi_key_stop(ngx_etcd_service_t *service)
 }
 
 
-static ngx_uint_t
-ngx_etcd_multi_key_wants(ngx_etcd_service_conf_t *conf, ngx_str_t *key)
-{
-    ngx_str_t  path, name;
-
-    ngx_etcd_multi_key_split(key, &path, &name);
-
-    return path.len != 0 && ngx_etcd_format_part(conf->member.format, &name);
-}
-
-
 static void
 ngx_etcd_multi_key_split(ngx_str_t *key, ngx_str_t *path, ngx_str_t *name)
 {
@@ -157,6 +138,80 @@ ngx_etcd_multi_key_split(ngx_str_t *key, ngx_str_t *path, ngx_str_t *name)
 
     path->data = key->data;
     path->len = (p > key->data) ? p - key->data - 1 : 0;
+}
+
+
+static ngx_uint_t
+ngx_etcd_multi_key_wants(ngx_etcd_service_conf_t *conf, ngx_str_t *key)
+{
+    ngx_str_t  path, name;
+
+    ngx_etcd_multi_key_split(key, &path, &name);
+
+    return path.len != 0 && ngx_etcd_format_part(conf->member.format, &name);
+}
+
+
+static ngx_etcd_multi_key_t *
+ngx_etcd_multi_key_create(ngx_etcd_multi_keys_t *groups, ngx_str_t *path)
+{
+    ngx_etcd_multi_key_t  *group;
+
+    group = ngx_etcd_hash_table_add(&groups->map, path,
+                                    sizeof(ngx_etcd_multi_key_t));
+    if (group == NULL) {
+        return NULL;
+    }
+
+    ngx_queue_init(&group->parts);
+    ngx_queue_insert_tail(&groups->groups, &group->queue);
+
+    return group;
+}
+
+
+/* Adds a new key to its group.  NGX_ERROR: no memory. */
+
+static ngx_int_t
+ngx_etcd_multi_key_join(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_part_t *part)
+{
+    ngx_str_t              path, name;
+    ngx_etcd_multi_key_t  *group;
+
+    ngx_etcd_multi_key_split(&part->entry.key, &path, &name);
+
+    group = ngx_etcd_hash_table_find(&groups->map, &path);
+
+    if (group == NULL) {
+        group = ngx_etcd_multi_key_create(groups, &path);
+    }
+
+    if (group == NULL) {
+        return NGX_ERROR;
+    }
+
+    part->group = group;
+    ngx_queue_insert_head(&group->parts, &part->queue);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_multi_key_touch(ngx_etcd_multi_keys_t *groups,
+    ngx_etcd_multi_key_t *group, int64_t revision)
+{
+    group->revision = ngx_max(group->revision, revision);
+
+    if (group->changed) {
+        return;
+    }
+
+    group->changed = 1;
+
+    ngx_queue_remove(&group->queue);
+    ngx_queue_insert_head(&groups->groups, &group->queue);
 }
 
 
@@ -213,143 +268,60 @@ ngx_etcd_multi_key_complete(ngx_etcd_service_t *service)
 }
 
 
-/* All groups are registered after the next list, if there is to be one. */
+/* A value that is not UTF-8 becomes an array, which no decoder accepts. */
 
 static ngx_int_t
-ngx_etcd_multi_key_proceed(ngx_etcd_service_t *service, uint64_t until)
+ngx_etcd_multi_key_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_int_t               rc;
-    ngx_etcd_multi_keys_t  *groups;
+    json_t     *value;
+    ngx_str_t   path, name, text;
 
-    groups = service->ctx;
-    rc = NGX_OK;
+    text = entry->value;
+    ngx_etcd_decode_trim(&text);
 
-    if (groups->ready && service->mirror.synced) {
-        rc = ngx_etcd_multi_key_register_all(service, until);
+    if (text.len == 0) {
+        value = json_string("");
 
-        ngx_etcd_member_diff_decoded(&service->diff);
+    } else if (ngx_etcd_utf8_valid(text.data, text.data + text.len)) {
+        value = json_stringn((char *) text.data, text.len);
+
+    } else {
+        value = json_array();
     }
 
-    if (rc == NGX_OK) {
-        groups->ready = 0;
-        groups->sweep = 0;
-    }
+    /* the format knows the name */
 
-    return rc;
+    ngx_etcd_multi_key_split(&entry->key, &path, &name);
+
+    return json_object_setn_new(object, (char *) name.data, name.len, value)
+           ? NGX_ERROR : NGX_OK;
 }
 
 
-/* A group that is registered goes to the end of the queue. */
+/* The caller releases the object.  NULL: no memory. */
 
-static ngx_int_t
-ngx_etcd_multi_key_register_all(ngx_etcd_service_t *service, uint64_t until)
+static json_t *
+ngx_etcd_multi_key_value(ngx_etcd_multi_key_t *group)
 {
-    ngx_queue_t            *q;
-    ngx_etcd_multi_keys_t  *groups;
-    ngx_etcd_multi_key_t   *group;
+    json_t                     *object;
+    ngx_queue_t                *q;
+    ngx_etcd_multi_key_part_t  *part;
 
-    groups = service->ctx;
+    object = json_object();
 
-    while (!ngx_queue_empty(&groups->groups)) {
+    for (q = ngx_queue_head(&group->parts);
+         q != ngx_queue_sentinel(&group->parts);
+         q = ngx_queue_next(q))
+    {
+        part = ngx_queue_data(q, ngx_etcd_multi_key_part_t, queue);
 
-        q = ngx_queue_head(&groups->groups);
-        group = ngx_queue_data(q, ngx_etcd_multi_key_t, queue);
-
-        if (!group->changed && group->list == groups->list) {
-            break;
-        }
-
-        if (ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-
-        group->changed = 0;
-        group->list = groups->list;
-        ngx_etcd_multi_key_register(service, group);
-
-        ngx_queue_remove(q);
-        ngx_queue_insert_tail(&groups->groups, q);
-
-        if (ngx_queue_empty(&group->parts)) {
-            ngx_etcd_multi_key_destroy(groups, group);
+        if (ngx_etcd_multi_key_part(object, &part->entry) != NGX_OK) {
+            json_decref(object);
+            return NULL;
         }
     }
 
-    return groups->sweep ? ngx_etcd_member_diff_sweep(&service->diff, until)
-                         : NGX_OK;
-}
-
-
-/* Adds a new key to its group.  NGX_ERROR: no memory. */
-
-static ngx_int_t
-ngx_etcd_multi_key_join(ngx_etcd_multi_keys_t *groups,
-    ngx_etcd_multi_key_part_t *part)
-{
-    ngx_str_t              path, name;
-    ngx_etcd_multi_key_t  *group;
-
-    ngx_etcd_multi_key_split(&part->entry.key, &path, &name);
-
-    group = ngx_etcd_hash_table_find(&groups->map, &path);
-
-    if (group == NULL) {
-        group = ngx_etcd_multi_key_create(groups, &path);
-    }
-
-    if (group == NULL) {
-        return NGX_ERROR;
-    }
-
-    part->group = group;
-    ngx_queue_insert_head(&group->parts, &part->queue);
-
-    return NGX_OK;
-}
-
-
-static ngx_etcd_multi_key_t *
-ngx_etcd_multi_key_create(ngx_etcd_multi_keys_t *groups, ngx_str_t *path)
-{
-    ngx_etcd_multi_key_t  *group;
-
-    group = ngx_etcd_hash_table_add(&groups->map, path,
-                                    sizeof(ngx_etcd_multi_key_t));
-    if (group == NULL) {
-        return NULL;
-    }
-
-    ngx_queue_init(&group->parts);
-    ngx_queue_insert_tail(&groups->groups, &group->queue);
-
-    return group;
-}
-
-
-static void
-ngx_etcd_multi_key_destroy(ngx_etcd_multi_keys_t *groups,
-    ngx_etcd_multi_key_t *group)
-{
-    ngx_etcd_hash_table_remove(&groups->map, &group->path);
-    ngx_queue_remove(&group->queue);
-    ngx_free(group);
-}
-
-
-static void
-ngx_etcd_multi_key_touch(ngx_etcd_multi_keys_t *groups,
-    ngx_etcd_multi_key_t *group, int64_t revision)
-{
-    group->revision = ngx_max(group->revision, revision);
-
-    if (group->changed) {
-        return;
-    }
-
-    group->changed = 1;
-
-    ngx_queue_remove(&group->queue);
-    ngx_queue_insert_head(&groups->groups, &group->queue);
+    return object;
 }
 
 
@@ -425,58 +397,68 @@ ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
 }
 
 
-/* The caller releases the object.  NULL: no memory. */
+/* A group that is registered goes to the end of the queue. */
 
-static json_t *
-ngx_etcd_multi_key_value(ngx_etcd_multi_key_t *group)
+static ngx_int_t
+ngx_etcd_multi_key_register_all(ngx_etcd_service_t *service, uint64_t until)
 {
-    json_t                     *object;
-    ngx_queue_t                *q;
-    ngx_etcd_multi_key_part_t  *part;
+    ngx_queue_t            *q;
+    ngx_etcd_multi_keys_t  *groups;
+    ngx_etcd_multi_key_t   *group;
 
-    object = json_object();
+    groups = service->ctx;
 
-    for (q = ngx_queue_head(&group->parts);
-         q != ngx_queue_sentinel(&group->parts);
-         q = ngx_queue_next(q))
-    {
-        part = ngx_queue_data(q, ngx_etcd_multi_key_part_t, queue);
+    while (!ngx_queue_empty(&groups->groups)) {
 
-        if (ngx_etcd_multi_key_part(object, &part->entry) != NGX_OK) {
-            json_decref(object);
-            return NULL;
+        q = ngx_queue_head(&groups->groups);
+        group = ngx_queue_data(q, ngx_etcd_multi_key_t, queue);
+
+        if (!group->changed && group->list == groups->list) {
+            break;
+        }
+
+        if (ngx_etcd_time_budget_now() >= until) {
+            return NGX_AGAIN;
+        }
+
+        group->changed = 0;
+        group->list = groups->list;
+        ngx_etcd_multi_key_register(service, group);
+
+        ngx_queue_remove(q);
+        ngx_queue_insert_tail(&groups->groups, q);
+
+        if (ngx_queue_empty(&group->parts)) {
+            ngx_etcd_multi_key_destroy(groups, group);
         }
     }
 
-    return object;
+    return groups->sweep ? ngx_etcd_member_diff_sweep(&service->diff, until)
+                         : NGX_OK;
 }
 
 
-/* A value that is not UTF-8 becomes an array, which no decoder accepts. */
+/* All groups are registered after the next list, if there is to be one. */
 
 static ngx_int_t
-ngx_etcd_multi_key_part(json_t *object, ngx_etcd_mirror_entry_t *entry)
+ngx_etcd_multi_key_proceed(ngx_etcd_service_t *service, uint64_t until)
 {
-    json_t     *value;
-    ngx_str_t   path, name, text;
+    ngx_int_t               rc;
+    ngx_etcd_multi_keys_t  *groups;
 
-    text = entry->value;
-    ngx_etcd_decode_trim(&text);
+    groups = service->ctx;
+    rc = NGX_OK;
 
-    if (text.len == 0) {
-        value = json_string("");
+    if (groups->ready && service->mirror.synced) {
+        rc = ngx_etcd_multi_key_register_all(service, until);
 
-    } else if (ngx_etcd_utf8_valid(text.data, text.data + text.len)) {
-        value = json_stringn((char *) text.data, text.len);
-
-    } else {
-        value = json_array();
+        ngx_etcd_member_diff_decoded(&service->diff);
     }
 
-    /* the format knows the name */
+    if (rc == NGX_OK) {
+        groups->ready = 0;
+        groups->sweep = 0;
+    }
 
-    ngx_etcd_multi_key_split(&entry->key, &path, &name);
-
-    return json_object_setn_new(object, (char *) name.data, name.len, value)
-           ? NGX_ERROR : NGX_OK;
+    return rc;
 }

@@ -15,42 +15,6 @@
 #include <ngx_etcd_time_budget.h>
 
 
-static void ngx_etcd_service_diff(ngx_etcd_service_t *service);
-static void ngx_etcd_service_guard(ngx_etcd_service_t *service);
-static void ngx_etcd_service_resolved(void *data);
-static ngx_int_t ngx_etcd_service_mirror(ngx_etcd_service_t *service,
-    ngx_pool_t *pool);
-static void ngx_etcd_service_enqueue(ngx_etcd_service_t *service,
-    ngx_queue_t *posted);
-static ngx_int_t ngx_etcd_service_open(ngx_etcd_service_t *service,
-    uint64_t until);
-static void ngx_etcd_service_reopen(ngx_etcd_service_t *service);
-static ngx_int_t ngx_etcd_service_index(ngx_etcd_service_t *service,
-    uint64_t until);
-
-static ngx_uint_t ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror,
-    ngx_str_t *key);
-static void ngx_etcd_service_foreign(ngx_etcd_mirror_t *mirror);
-static void ngx_etcd_service_list(ngx_etcd_mirror_t *mirror);
-static void ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_service_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_service_arrived(ngx_etcd_service_t *service);
-static void ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror,
-    int64_t revision);
-static void ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_grpc_status_e status);
-static void ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time);
-
-static void ngx_etcd_service_publish_handler(ngx_event_t *ev);
-static void ngx_etcd_service_commit(ngx_etcd_service_t *service,
-    ngx_etcd_commit_t *commit);
-static void ngx_etcd_service_published(ngx_etcd_service_t *service,
-    ngx_uint_t changed);
-static void ngx_etcd_service_retry(ngx_event_t *ev);
-
-
 void
 ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
     ngx_resolver_t *resolver, ngx_msec_t timeout)
@@ -142,6 +106,373 @@ ngx_etcd_service_used(ngx_etcd_service_t *service)
 
     return idle == 0
            || (used != 0 && (ngx_msec_int_t) (ngx_current_msec - used) < idle);
+}
+
+
+static void
+ngx_etcd_service_publish_handler(ngx_event_t *ev)
+{
+    ngx_etcd_service_publish(ev->data);
+}
+
+
+static ngx_int_t
+ngx_etcd_service_index(ngx_etcd_service_t *service, uint64_t until)
+{
+    ngx_etcd_service_conf_t      *conf;
+    ngx_etcd_member_set_adopt_t   adopt;
+
+    conf = service->conf;
+    adopt.distrust = 0;
+
+    if (!service->diff.opening) {
+        adopt.params = conf->params;
+        adopt.verdicts = ngx_etcd_attendant_verdicts(&conf->attendants);
+        adopt.mandatory = conf->mandatory;
+
+        if (ngx_etcd_member_set_inherit_adopt(conf->zone, conf->set, &adopt)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        service->relist |= adopt.relist;
+    }
+
+    return ngx_etcd_member_diff_open(&service->diff, adopt.distrust, until);
+}
+
+
+/*
+ * Makes the index from the set as it is, and an empty batch.  The values of
+ * ngx_etcd_member_diff_open().
+ */
+
+static ngx_int_t
+ngx_etcd_service_open(ngx_etcd_service_t *service, uint64_t until)
+{
+    ngx_int_t                rc;
+    ngx_etcd_member_diff_t  *diff;
+
+    diff = &service->diff;
+    rc = NGX_OK;
+
+    if (!diff->indexed || diff->opening) {
+        rc = ngx_etcd_service_index(service, until);
+    }
+
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_member_resolve_adopt(diff, until);
+    }
+
+    if (rc == NGX_OK) {
+        ngx_etcd_guard_opened(&service->guard);
+        ngx_etcd_member_diff_statics(diff);
+        ngx_etcd_service_post(service);
+    }
+
+    return rc;
+}
+
+
+/*
+ * Index and set may differ, or the zone was full: reads the set again, and
+ * lists the prefix.
+ */
+
+static void
+ngx_etcd_service_reopen(ngx_etcd_service_t *service)
+{
+    ngx_log_error(NGX_LOG_INFO, service->log, 0,
+                  "etcd: upstream \"%V\": comparing all members again",
+                  &service->conf->name);
+
+    ngx_etcd_member_diff_close(&service->diff);
+
+    if (ngx_etcd_service_open(service, 0) != NGX_OK) {
+        service->diff.broken = 1;
+        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
+        return;
+    }
+
+    service->diff.broken = 0;
+
+    ngx_etcd_mirror_again(&service->mirror, 0);
+}
+
+
+static void
+ngx_etcd_service_retry(ngx_event_t *ev)
+{
+    ngx_etcd_service_t  *service;
+
+    service = ev->data;
+
+    if (service->diff.broken) {
+        ngx_etcd_service_reopen(service);
+        return;
+    }
+
+    if (service->diff.skipped) {
+        service->diff.skipped = 0;
+        ngx_etcd_mirror_again(&service->mirror, 0);
+        return;
+    }
+
+    ngx_etcd_service_post(service);
+}
+
+
+/*
+ * Addresses of a host name have changed, or keys are not held any more: the
+ * difference is published.
+ */
+
+static void
+ngx_etcd_service_resolved(void *data)
+{
+    ngx_etcd_service_t *service = data;
+
+    ngx_etcd_service_post(service);
+}
+
+
+static void
+ngx_etcd_service_diff(ngx_etcd_service_t *service)
+{
+    ngx_etcd_member_diff_t   *diff;
+    ngx_etcd_service_conf_t  *conf;
+
+    diff = &service->diff;
+    conf = service->conf;
+
+    diff->name = &conf->name;
+    diff->prefix = &conf->prefix;
+    diff->member = &conf->member;
+    diff->statics = &conf->statics;
+    diff->guard = &service->guard;
+    diff->keep = conf->keep;
+    diff->strict = service->source->strict;
+
+    diff->zone = conf->zone;
+    diff->set = conf->set;
+    diff->mirror = service->source->indexed ? &service->mirror : NULL;
+    diff->log = service->log;
+
+    diff->report.leader = conf->leader;
+    diff->report.once = conf->catalog ? &service->owner->reported : NULL;
+
+    diff->resolved = ngx_etcd_service_resolved;
+    diff->data = service;
+}
+
+
+static void
+ngx_etcd_service_guard(ngx_etcd_service_t *service)
+{
+    ngx_etcd_guard_t         *guard;
+    ngx_etcd_service_conf_t  *conf;
+
+    guard = &service->guard;
+    conf = service->conf;
+
+    guard->conf = &conf->guard;
+    guard->index = &service->diff.index;
+    guard->mirror = &service->mirror;
+    guard->zone = conf->zone;
+    guard->set = conf->set;
+    guard->name = &conf->name;
+    guard->prefix = &conf->prefix;
+    guard->log = service->log;
+    guard->told_at = conf->catalog ? &service->owner->told_at : NULL;
+    guard->released = ngx_etcd_service_resolved;
+    guard->data = service;
+
+    ngx_etcd_guard_init(guard);
+}
+
+
+static ngx_uint_t
+ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    if (service->source->wants(service->conf, key)
+        || ngx_etcd_guard_is_release(&service->guard, key))
+    {
+        return 1;
+    }
+
+    ngx_etcd_key_report_ignored(&service->diff.report, key);
+
+    return 0;
+}
+
+
+static void
+ngx_etcd_service_list(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    /* a member that had no room is read again */
+
+    if (service->diff.skipped) {
+        service->diff.skipped = 0;
+        mirror->distrust = 1;
+    }
+}
+
+
+static void
+ngx_etcd_service_arrived(ngx_etcd_service_t *service)
+{
+    if (service->arrived == 0 && !service->mirror.listing) {
+        service->arrived = ngx_etcd_time_budget_now();
+    }
+}
+
+
+static void
+ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    if (ngx_etcd_guard_is_release(&service->guard, &entry->key)) {
+
+        /* a list may have a key that was written long ago */
+
+        if (!mirror->listing) {
+            ngx_etcd_guard_release(&service->guard);
+        }
+
+        return;
+    }
+
+    ngx_etcd_service_arrived(service);
+    service->source->changed(service, entry);
+
+    if (service->diff.broken) {
+
+        /* the list may not end: publish() starts it again soon */
+
+        ngx_etcd_service_post(service);
+    }
+}
+
+
+static void
+ngx_etcd_service_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    ngx_etcd_service_arrived(service);
+    service->source->removed(service, entry);
+}
+
+
+static void
+ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    if (!service->diff.broken) {
+        service->diff.revision = revision;
+
+        if (service->source->complete != NULL) {
+            service->source->complete(service);
+        }
+
+        if (mirror->relisted) {
+            ngx_etcd_guard_listed(&service->guard);
+        }
+    }
+
+    ngx_etcd_member_diff_decoded(&service->diff);
+
+    ngx_etcd_service_post(service);
+}
+
+
+static void
+ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_grpc_status_e status)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
+        && ngx_etcd_zone_lock_owned(service->diff.zone, 0) == NGX_OK)
+    {
+        service->diff.set->state = NGX_ETCD_MEMBER_SET_DENIED;
+        ngx_etcd_zone_unlock(service->diff.zone);
+    }
+}
+
+
+static void
+ngx_etcd_service_foreign(ngx_etcd_mirror_t *mirror)
+{
+    ngx_etcd_service_t  *service = mirror->data;
+
+    ngx_etcd_guard_foreign(&service->guard);
+}
+
+
+static void
+ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
+{
+    ngx_etcd_mirror_t   *mirror;
+    ngx_etcd_service_t  *service;
+
+    mirror = watch->data;
+    service = mirror->data;
+    service->verified = time;
+
+    if (!ngx_etcd_service_pending(service)
+        && ngx_etcd_zone_lock_owned(service->diff.zone, 0) == NGX_OK)
+    {
+        ngx_etcd_zone_prove(&service->diff.set->verified, time);
+        ngx_etcd_zone_unlock(service->diff.zone);
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
+{
+    u_char             *p;
+    ngx_str_t          *name;
+    ngx_etcd_mirror_t  *mirror;
+
+    name = &service->conf->name;
+    mirror = &service->mirror;
+
+    p = ngx_pnalloc(pool, sizeof("etcd: upstream \"\"") - 1 + name->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    mirror->name.data = p;
+    mirror->name.len = ngx_sprintf(p, "etcd: upstream \"%V\"", name) - p;
+
+    mirror->entries.keep = service->source->keep;
+    mirror->entries.entry_size = service->source->entry_size;
+    mirror->wants = service->source->wants ? ngx_etcd_service_wants : NULL;
+    mirror->list = ngx_etcd_service_list;
+    mirror->changed = ngx_etcd_service_changed;
+    mirror->removed = ngx_etcd_service_removed;
+    mirror->complete = ngx_etcd_service_complete;
+    mirror->denied = ngx_etcd_service_denied;
+    mirror->foreign = ngx_etcd_service_foreign;
+    mirror->data = service;
+
+    mirror->watch.prefix = service->conf->prefix;
+    mirror->watch.verified = ngx_etcd_service_verified;
+
+    ngx_etcd_mirror_init(mirror, service->log);
+
+    return NGX_OK;
 }
 
 
@@ -238,113 +569,6 @@ ngx_etcd_service_revision(ngx_etcd_service_t *service)
 }
 
 
-static void
-ngx_etcd_service_diff(ngx_etcd_service_t *service)
-{
-    ngx_etcd_member_diff_t   *diff;
-    ngx_etcd_service_conf_t  *conf;
-
-    diff = &service->diff;
-    conf = service->conf;
-
-    diff->name = &conf->name;
-    diff->prefix = &conf->prefix;
-    diff->member = &conf->member;
-    diff->statics = &conf->statics;
-    diff->guard = &service->guard;
-    diff->keep = conf->keep;
-    diff->strict = service->source->strict;
-
-    diff->zone = conf->zone;
-    diff->set = conf->set;
-    diff->mirror = service->source->indexed ? &service->mirror : NULL;
-    diff->log = service->log;
-
-    diff->report.leader = conf->leader;
-    diff->report.once = conf->catalog ? &service->owner->reported : NULL;
-
-    diff->resolved = ngx_etcd_service_resolved;
-    diff->data = service;
-}
-
-
-static void
-ngx_etcd_service_guard(ngx_etcd_service_t *service)
-{
-    ngx_etcd_guard_t         *guard;
-    ngx_etcd_service_conf_t  *conf;
-
-    guard = &service->guard;
-    conf = service->conf;
-
-    guard->conf = &conf->guard;
-    guard->index = &service->diff.index;
-    guard->mirror = &service->mirror;
-    guard->zone = conf->zone;
-    guard->set = conf->set;
-    guard->name = &conf->name;
-    guard->prefix = &conf->prefix;
-    guard->log = service->log;
-    guard->told_at = conf->catalog ? &service->owner->told_at : NULL;
-    guard->released = ngx_etcd_service_resolved;
-    guard->data = service;
-
-    ngx_etcd_guard_init(guard);
-}
-
-
-/*
- * Addresses of a host name have changed, or keys are not held any more: the
- * difference is published.
- */
-
-static void
-ngx_etcd_service_resolved(void *data)
-{
-    ngx_etcd_service_t *service = data;
-
-    ngx_etcd_service_post(service);
-}
-
-
-static ngx_int_t
-ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
-{
-    u_char             *p;
-    ngx_str_t          *name;
-    ngx_etcd_mirror_t  *mirror;
-
-    name = &service->conf->name;
-    mirror = &service->mirror;
-
-    p = ngx_pnalloc(pool, sizeof("etcd: upstream \"\"") - 1 + name->len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    mirror->name.data = p;
-    mirror->name.len = ngx_sprintf(p, "etcd: upstream \"%V\"", name) - p;
-
-    mirror->entries.keep = service->source->keep;
-    mirror->entries.entry_size = service->source->entry_size;
-    mirror->wants = service->source->wants ? ngx_etcd_service_wants : NULL;
-    mirror->list = ngx_etcd_service_list;
-    mirror->changed = ngx_etcd_service_changed;
-    mirror->removed = ngx_etcd_service_removed;
-    mirror->complete = ngx_etcd_service_complete;
-    mirror->denied = ngx_etcd_service_denied;
-    mirror->foreign = ngx_etcd_service_foreign;
-    mirror->data = service;
-
-    mirror->watch.prefix = service->conf->prefix;
-    mirror->watch.verified = ngx_etcd_service_verified;
-
-    ngx_etcd_mirror_init(mirror, service->log);
-
-    return NGX_OK;
-}
-
-
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
@@ -365,241 +589,78 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 }
 
 
-/*
- * Makes the index from the set as it is, and an empty batch.  The values of
- * ngx_etcd_member_diff_open().
- */
-
-static ngx_int_t
-ngx_etcd_service_open(ngx_etcd_service_t *service, uint64_t until)
+static void
+ngx_etcd_service_enqueue(ngx_etcd_service_t *service, ngx_queue_t *posted)
 {
-    ngx_int_t                rc;
+    if (service->owner->queue != NULL) {
+        service->owner->queue(service);
+
+    } else {
+        ngx_post_event(&service->publish, posted);
+    }
+}
+
+
+static void
+ngx_etcd_service_commit(ngx_etcd_service_t *service, ngx_etcd_commit_t *commit)
+{
     ngx_etcd_member_diff_t  *diff;
 
     diff = &service->diff;
-    rc = NGX_OK;
 
-    if (!diff->indexed || diff->opening) {
-        rc = ngx_etcd_service_index(service, until);
-    }
+    commit->ops = diff->ops;
+    commit->done = diff->done;
+    commit->changed = diff->changed;
+    commit->force = 0;
 
-    if (rc == NGX_OK) {
-        rc = ngx_etcd_member_resolve_adopt(diff, until);
-    }
+    commit->revision = diff->revision;
+    commit->arrived = service->arrived;
+    commit->params = service->conf->params;
+    commit->verified = service->verified;
 
-    if (rc == NGX_OK) {
-        ngx_etcd_guard_opened(&service->guard);
-        ngx_etcd_member_diff_statics(diff);
-        ngx_etcd_service_post(service);
-    }
-
-    return rc;
+    commit->state = diff->skipped ? NGX_ETCD_MEMBER_SET_FULL
+                    : diff->revision ? NGX_ETCD_MEMBER_SET_SYNCED
+                                     : NGX_ETCD_MEMBER_SET_LOADING;
 }
 
-
-static ngx_int_t
-ngx_etcd_service_index(ngx_etcd_service_t *service, uint64_t until)
-{
-    ngx_etcd_service_conf_t      *conf;
-    ngx_etcd_member_set_adopt_t   adopt;
-
-    conf = service->conf;
-    adopt.distrust = 0;
-
-    if (!service->diff.opening) {
-        adopt.params = conf->params;
-        adopt.verdicts = ngx_etcd_attendant_verdicts(&conf->attendants);
-        adopt.mandatory = conf->mandatory;
-
-        if (ngx_etcd_member_set_inherit_adopt(conf->zone, conf->set, &adopt)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        service->relist |= adopt.relist;
-    }
-
-    return ngx_etcd_member_diff_open(&service->diff, adopt.distrust, until);
-}
-
-
-/*
- * Index and set may differ, or the zone was full: reads the set again, and
- * lists the prefix.
- */
 
 static void
-ngx_etcd_service_reopen(ngx_etcd_service_t *service)
+ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 {
-    ngx_log_error(NGX_LOG_INFO, service->log, 0,
-                  "etcd: upstream \"%V\": comparing all members again",
-                  &service->conf->name);
+    ngx_etcd_member_diff_t  *diff;
 
-    ngx_etcd_member_diff_close(&service->diff);
+    diff = &service->diff;
 
-    if (ngx_etcd_service_open(service, 0) != NGX_OK) {
-        service->diff.broken = 1;
+    if (ngx_etcd_member_diff_batch(diff) != NGX_OK) {
+        diff->broken = 1;
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
-        return;
     }
 
-    service->diff.broken = 0;
-
-    ngx_etcd_mirror_again(&service->mirror, 0);
-}
-
-
-static ngx_uint_t
-ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
-{
-    ngx_etcd_service_t  *service = mirror->data;
-
-    if (service->source->wants(service->conf, key)
-        || ngx_etcd_guard_is_release(&service->guard, key))
-    {
-        return 1;
-    }
-
-    ngx_etcd_key_report_ignored(&service->diff.report, key);
-
-    return 0;
-}
-
-
-static void
-ngx_etcd_service_foreign(ngx_etcd_mirror_t *mirror)
-{
-    ngx_etcd_service_t  *service = mirror->data;
-
-    ngx_etcd_guard_foreign(&service->guard);
-}
-
-
-static void
-ngx_etcd_service_list(ngx_etcd_mirror_t *mirror)
-{
-    ngx_etcd_service_t  *service = mirror->data;
-
-    /* a member that had no room is read again */
-
-    if (service->diff.skipped) {
-        service->diff.skipped = 0;
-        mirror->distrust = 1;
-    }
-}
-
-
-static void
-ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_service_t  *service = mirror->data;
-
-    if (ngx_etcd_guard_is_release(&service->guard, &entry->key)) {
-
-        /* a list may have a key that was written long ago */
-
-        if (!mirror->listing) {
-            ngx_etcd_guard_release(&service->guard);
+    if (diff->skipped) {
+        if (!service->full) {
+            service->full = 1;
+            ngx_etcd_key_report_full(&diff->report, diff->skipped);
         }
 
-        return;
-    }
-
-    ngx_etcd_service_arrived(service);
-    service->source->changed(service, entry);
-
-    if (service->diff.broken) {
-
-        /* the list may not end: publish() starts it again soon */
-
-        ngx_etcd_service_post(service);
-    }
-}
-
-
-static void
-ngx_etcd_service_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_service_t  *service = mirror->data;
-
-    ngx_etcd_service_arrived(service);
-    service->source->removed(service, entry);
-}
-
-
-static void
-ngx_etcd_service_arrived(ngx_etcd_service_t *service)
-{
-    if (service->arrived == 0 && !service->mirror.listing) {
-        service->arrived = ngx_etcd_time_budget_now();
-    }
-}
-
-
-static void
-ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
-{
-    ngx_etcd_service_t  *service = mirror->data;
-
-    if (!service->diff.broken) {
-        service->diff.revision = revision;
-
-        if (service->source->complete != NULL) {
-            service->source->complete(service);
+        if (!service->retry.timer_set) {
+            ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_FULL);
         }
 
-        if (mirror->relisted) {
-            ngx_etcd_guard_listed(&service->guard);
-        }
+    } else if (diff->revision != 0) {
+        service->full = 0;
     }
 
-    ngx_etcd_member_diff_decoded(&service->diff);
-
-    ngx_etcd_service_post(service);
-}
-
-
-static void
-ngx_etcd_service_denied(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_grpc_status_e status)
-{
-    ngx_etcd_service_t  *service = mirror->data;
-
-    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
-        && ngx_etcd_zone_lock_owned(service->diff.zone, 0) == NGX_OK)
+    if (ngx_etcd_key_report_published(&diff->report, &diff->index,
+                                      &service->mirror)
+        == NGX_BUSY)
     {
-        service->diff.set->state = NGX_ETCD_MEMBER_SET_DENIED;
-        ngx_etcd_zone_unlock(service->diff.zone);
+        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
     }
-}
 
+    ngx_etcd_attendant_published(&service->conf->attendants,
+                                 service->attendants);
 
-static void
-ngx_etcd_service_verified(ngx_etcd_watch_t *watch, uint64_t time)
-{
-    ngx_etcd_mirror_t   *mirror;
-    ngx_etcd_service_t  *service;
-
-    mirror = watch->data;
-    service = mirror->data;
-    service->verified = time;
-
-    if (!ngx_etcd_service_pending(service)
-        && ngx_etcd_zone_lock_owned(service->diff.zone, 0) == NGX_OK)
-    {
-        ngx_etcd_zone_prove(&service->diff.set->verified, time);
-        ngx_etcd_zone_unlock(service->diff.zone);
-    }
-}
-
-
-static void
-ngx_etcd_service_publish_handler(ngx_event_t *ev)
-{
-    ngx_etcd_service_publish(ev->data);
+    service->owner->published(service, changed);
 }
 
 
@@ -675,69 +736,6 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
 }
 
 
-static void
-ngx_etcd_service_commit(ngx_etcd_service_t *service, ngx_etcd_commit_t *commit)
-{
-    ngx_etcd_member_diff_t  *diff;
-
-    diff = &service->diff;
-
-    commit->ops = diff->ops;
-    commit->done = diff->done;
-    commit->changed = diff->changed;
-    commit->force = 0;
-
-    commit->revision = diff->revision;
-    commit->arrived = service->arrived;
-    commit->params = service->conf->params;
-    commit->verified = service->verified;
-
-    commit->state = diff->skipped ? NGX_ETCD_MEMBER_SET_FULL
-                    : diff->revision ? NGX_ETCD_MEMBER_SET_SYNCED
-                                     : NGX_ETCD_MEMBER_SET_LOADING;
-}
-
-
-static void
-ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
-{
-    ngx_etcd_member_diff_t  *diff;
-
-    diff = &service->diff;
-
-    if (ngx_etcd_member_diff_batch(diff) != NGX_OK) {
-        diff->broken = 1;
-        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
-    }
-
-    if (diff->skipped) {
-        if (!service->full) {
-            service->full = 1;
-            ngx_etcd_key_report_full(&diff->report, diff->skipped);
-        }
-
-        if (!service->retry.timer_set) {
-            ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_FULL);
-        }
-
-    } else if (diff->revision != 0) {
-        service->full = 0;
-    }
-
-    if (ngx_etcd_key_report_published(&diff->report, &diff->index,
-                                      &service->mirror)
-        == NGX_BUSY)
-    {
-        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
-    }
-
-    ngx_etcd_attendant_published(&service->conf->attendants,
-                                 service->attendants);
-
-    service->owner->published(service, changed);
-}
-
-
 void
 ngx_etcd_service_touch(ngx_etcd_service_t *service)
 {
@@ -760,38 +758,4 @@ void
 ngx_etcd_service_post(ngx_etcd_service_t *service)
 {
     ngx_etcd_service_enqueue(service, &ngx_posted_events);
-}
-
-
-static void
-ngx_etcd_service_enqueue(ngx_etcd_service_t *service, ngx_queue_t *posted)
-{
-    if (service->owner->queue != NULL) {
-        service->owner->queue(service);
-
-    } else {
-        ngx_post_event(&service->publish, posted);
-    }
-}
-
-
-static void
-ngx_etcd_service_retry(ngx_event_t *ev)
-{
-    ngx_etcd_service_t  *service;
-
-    service = ev->data;
-
-    if (service->diff.broken) {
-        ngx_etcd_service_reopen(service);
-        return;
-    }
-
-    if (service->diff.skipped) {
-        service->diff.skipped = 0;
-        ngx_etcd_mirror_again(&service->mirror, 0);
-        return;
-    }
-
-    ngx_etcd_service_post(service);
 }

@@ -28,23 +28,6 @@
 
 
 static void ngx_etcd_set_map_clear(void *data);
-static ngx_int_t ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_map_t *map, ngx_etcd_zone_t *from, ngx_etcd_set_map_t *old,
-    uint32_t *after, ngx_pool_t *pool);
-static ngx_uint_t ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone,
-    void *data);
-static void ngx_etcd_set_map_free(void *data, void *object);
-static ngx_etcd_set_node_t *ngx_etcd_set_map_create(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_map_t *map, ngx_str_t *prefix);
-static void ngx_etcd_set_map_found(ngx_etcd_set_node_t *node,
-    ngx_etcd_set_found_t *found);
-static uint64_t ngx_etcd_set_map_requests(ngx_etcd_member_set_t *set);
-static void ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node, ngx_uint_t old);
-static ngx_uint_t ngx_etcd_set_map_match(void *data,
-    ngx_etcd_shared_node_t *node);
-static ngx_uint_t ngx_etcd_set_map_any(void *data,
-    ngx_etcd_shared_node_t *node);
 
 
 /* a search for a prefix */
@@ -107,6 +90,51 @@ ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone, ngx_etcd_object_id_t *id,
 }
 
 
+/* Returns the number of sets, or an error. */
+
+static ngx_int_t
+ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_etcd_zone_t *from, ngx_etcd_set_map_t *old, uint32_t *after,
+    ngx_pool_t *pool)
+{
+    ngx_int_t              i, n, rc;
+    ngx_str_t              prefixes[NGX_ETCD_SET_MAP_PIECE];
+    ngx_etcd_set_found_t   added;
+    ngx_etcd_set_found_t   found[NGX_ETCD_SET_MAP_PIECE];
+
+    n = ngx_etcd_set_map_list(from, old, old->object.id, *after, found,
+                              prefixes, NGX_ETCD_SET_MAP_PIECE, pool);
+
+    for (i = 0; i < n; i++) {
+        *after = found[i].set_id;
+
+        rc = ngx_etcd_set_map_add(zone, map, &prefixes[i],
+                                  ngx_etcd_set_map_waits(found[i].set), 1,
+                                  &added);
+
+        if (rc == NGX_OK) {
+            rc = ngx_etcd_member_set_inherit_from(zone, added.set, from,
+                                                  found[i].set,
+                                                  found[i].set_id);
+        }
+
+        if (rc == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+
+        if (rc != NGX_OK) {
+
+            /* the set has just been removed, or changes: it is listed */
+
+            map->revision = 0;
+            map->listed = 0;
+        }
+    }
+
+    return n;
+}
+
+
 /*
  * The former owner may still change its map: the sets are listed under the
  * mutex, and each is copied if it still exists.
@@ -163,62 +191,51 @@ ngx_etcd_set_map_inherit(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 }
 
 
-/* Returns the number of sets, or an error. */
-
-static ngx_int_t
-ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    ngx_etcd_zone_t *from, ngx_etcd_set_map_t *old, uint32_t *after,
-    ngx_pool_t *pool)
+static uint64_t
+ngx_etcd_set_map_requests(ngx_etcd_member_set_t *set)
 {
-    ngx_int_t              i, n, rc;
-    ngx_str_t              prefixes[NGX_ETCD_SET_MAP_PIECE];
-    ngx_etcd_set_found_t   added;
-    ngx_etcd_set_found_t   found[NGX_ETCD_SET_MAP_PIECE];
+    uint64_t          requests;
+    ngx_uint_t        n;
+    ngx_etcd_slot_t  *slot;
 
-    n = ngx_etcd_set_map_list(from, old, old->object.id, *after, found,
-                              prefixes, NGX_ETCD_SET_MAP_PIECE, pool);
+    requests = set->requests;
 
-    for (i = 0; i < n; i++) {
-        *after = found[i].set_id;
+    for (n = 0; /* void */ ; n++) {
+        slot = ngx_etcd_member_set_slot(set, n);
 
-        rc = ngx_etcd_set_map_add(zone, map, &prefixes[i],
-                                  ngx_etcd_set_map_waits(found[i].set), 1,
-                                  &added);
-
-        if (rc == NGX_OK) {
-            rc = ngx_etcd_member_set_inherit_from(zone, added.set, from,
-                                                  found[i].set,
-                                                  found[i].set_id);
+        if (slot == NULL) {
+            break;
         }
 
-        if (rc == NGX_ERROR) {
-            return NGX_ERROR;
-        }
-
-        if (rc != NGX_OK) {
-
-            /* the set has just been removed, or changes: it is listed */
-
-            map->revision = 0;
-            map->listed = 0;
-        }
+        requests += slot->requests;
     }
 
-    return n;
+    return requests;
 }
 
 
-ngx_int_t
-ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone)
+/* "old": the set has to be retired, and its requests are kept. */
+
+static void
+ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_etcd_set_node_t *node, ngx_uint_t old)
 {
-    if (ngx_etcd_zone_work(zone, 0, ngx_etcd_set_map_retire_piece, NULL, 0)
-        != NGX_OK)
-    {
-        return NGX_AGAIN;
+    ngx_etcd_redo_t  redo;
+
+    redo.n = 0;
+
+    if (old) {
+        ngx_etcd_redo_set(&redo, &node->set->object.epoch, 0);
+        ngx_etcd_redo_set(&redo, &map->requests,
+                          map->requests
+                          + ngx_etcd_set_map_requests(node->set));
     }
 
-    return ngx_etcd_object_retire_old(zone, &ngx_etcd_set_map_type,
-                                      ngx_etcd_set_map_free, zone);
+    ngx_etcd_redo_remove(&redo, &node->queue);
+    ngx_etcd_shared_map_remove(&map->map, &node->node, &redo);
+    ngx_etcd_shared_map_write(zone, &map->map, &redo);
+
+    ngx_slab_free_locked(zone->shpool, node);
 }
 
 
@@ -273,59 +290,16 @@ ngx_etcd_set_map_free(void *data, void *object)
 
 
 ngx_int_t
-ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    ngx_str_t *prefix, ngx_uint_t waiting, ngx_uint_t force,
-    ngx_etcd_set_found_t *found)
+ngx_etcd_set_map_retire_old(ngx_etcd_zone_t *zone)
 {
-    ngx_etcd_set_node_t  *node;
-
-    if (map->map.n >= map->limit) {
-        return NGX_DECLINED;
-    }
-
-    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
+    if (ngx_etcd_zone_work(zone, 0, ngx_etcd_set_map_retire_piece, NULL, 0)
+        != NGX_OK)
+    {
         return NGX_AGAIN;
     }
 
-    node = ngx_etcd_set_map_create(zone, map, prefix);
-
-    if (node != NULL) {
-        ngx_etcd_set_map_found(node, found);
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    if (node == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_etcd_set_map_count(zone, found->set, waiting, force);
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_set_map_found(ngx_etcd_set_node_t *node, ngx_etcd_set_found_t *found)
-{
-    found->set = node->set;
-    found->set_id = node->set_id;
-}
-
-
-void
-ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_uint_t waiting, ngx_uint_t force)
-{
-    if (((waiting & NGX_ETCD_SET_MAP_WAITING)
-         && ngx_etcd_member_set_count_waiting(zone, set, force) != NGX_OK)
-        || ((waiting & NGX_ETCD_SET_MAP_QUEUE)
-            && ngx_etcd_member_set_add_queue(zone, set, force) != NGX_OK))
-    {
-        ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
-                      "etcd: waiting requests of a set are not counted: "
-                      "the zone is full");
-    }
+    return ngx_etcd_object_retire_old(zone, &ngx_etcd_set_map_type,
+                                      ngx_etcd_set_map_free, zone);
 }
 
 
@@ -372,6 +346,87 @@ ngx_etcd_set_map_create(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_etcd_shared_map_write(zone, &map->map, &redo);
 
     return node;
+}
+
+
+static void
+ngx_etcd_set_map_found(ngx_etcd_set_node_t *node, ngx_etcd_set_found_t *found)
+{
+    found->set = node->set;
+    found->set_id = node->set_id;
+}
+
+
+ngx_int_t
+ngx_etcd_set_map_add(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    ngx_str_t *prefix, ngx_uint_t waiting, ngx_uint_t force,
+    ngx_etcd_set_found_t *found)
+{
+    ngx_etcd_set_node_t  *node;
+
+    if (map->map.n >= map->limit) {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    node = ngx_etcd_set_map_create(zone, map, prefix);
+
+    if (node != NULL) {
+        ngx_etcd_set_map_found(node, found);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    if (node == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_set_map_count(zone, found->set, waiting, force);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_set_map_count(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t waiting, ngx_uint_t force)
+{
+    if (((waiting & NGX_ETCD_SET_MAP_WAITING)
+         && ngx_etcd_member_set_count_waiting(zone, set, force) != NGX_OK)
+        || ((waiting & NGX_ETCD_SET_MAP_QUEUE)
+            && ngx_etcd_member_set_add_queue(zone, set, force) != NGX_OK))
+    {
+        ngx_log_error(NGX_LOG_INFO, ngx_cycle->log, 0,
+                      "etcd: waiting requests of a set are not counted: "
+                      "the zone is full");
+    }
+}
+
+
+static ngx_uint_t
+ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
+{
+    ngx_etcd_set_map_search_t *search = data;
+
+    ngx_etcd_set_node_t  *sn;
+
+    sn = (ngx_etcd_set_node_t *) node;
+
+    if (!ngx_etcd_shared_map_inside(search->zone, sn,
+                                    offsetof(ngx_etcd_set_node_t, prefix)
+                                    + search->prefix->len)
+        || sn->len != search->prefix->len
+        || ngx_memcmp(sn->prefix, search->prefix->data, sn->len) != 0)
+    {
+        return 0;
+    }
+
+    ngx_etcd_set_map_found(sn, search->found);
+
+    return 1;
 }
 
 
@@ -438,54 +493,6 @@ ngx_etcd_set_map_walk(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_etcd_zone_unlock(zone);
 
     return rc;
-}
-
-
-static uint64_t
-ngx_etcd_set_map_requests(ngx_etcd_member_set_t *set)
-{
-    uint64_t          requests;
-    ngx_uint_t        n;
-    ngx_etcd_slot_t  *slot;
-
-    requests = set->requests;
-
-    for (n = 0; /* void */ ; n++) {
-        slot = ngx_etcd_member_set_slot(set, n);
-
-        if (slot == NULL) {
-            break;
-        }
-
-        requests += slot->requests;
-    }
-
-    return requests;
-}
-
-
-/* "old": the set has to be retired, and its requests are kept. */
-
-static void
-ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    ngx_etcd_set_node_t *node, ngx_uint_t old)
-{
-    ngx_etcd_redo_t  redo;
-
-    redo.n = 0;
-
-    if (old) {
-        ngx_etcd_redo_set(&redo, &node->set->object.epoch, 0);
-        ngx_etcd_redo_set(&redo, &map->requests,
-                          map->requests
-                          + ngx_etcd_set_map_requests(node->set));
-    }
-
-    ngx_etcd_redo_remove(&redo, &node->queue);
-    ngx_etcd_shared_map_remove(&map->map, &node->node, &redo);
-    ngx_etcd_shared_map_write(zone, &map->map, &redo);
-
-    ngx_slab_free_locked(zone->shpool, node);
 }
 
 
@@ -593,30 +600,6 @@ ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 }
 
 
-static ngx_uint_t
-ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
-{
-    ngx_etcd_set_map_search_t *search = data;
-
-    ngx_etcd_set_node_t  *sn;
-
-    sn = (ngx_etcd_set_node_t *) node;
-
-    if (!ngx_etcd_shared_map_inside(search->zone, sn,
-                                    offsetof(ngx_etcd_set_node_t, prefix)
-                                    + search->prefix->len)
-        || sn->len != search->prefix->len
-        || ngx_memcmp(sn->prefix, search->prefix->data, sn->len) != 0)
-    {
-        return 0;
-    }
-
-    ngx_etcd_set_map_found(sn, search->found);
-
-    return 1;
-}
-
-
 ngx_uint_t
 ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
 {
@@ -635,6 +618,13 @@ ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
 }
 
 
+static ngx_uint_t
+ngx_etcd_set_map_any(void *data, ngx_etcd_shared_node_t *node)
+{
+    return 1;
+}
+
+
 ngx_uint_t
 ngx_etcd_set_map_has(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     uint64_t hash)
@@ -642,13 +632,6 @@ ngx_etcd_set_map_has(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     return ngx_etcd_shared_map_find(zone, &map->map, hash,
                                     ngx_etcd_set_map_any, NULL)
            == NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_set_map_any(void *data, ngx_etcd_shared_node_t *node)
-{
-    return 1;
 }
 
 

@@ -25,18 +25,26 @@ struct ngx_etcd_slot_address_s {
 };
 
 
-static ngx_int_t ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots);
-static ngx_int_t ngx_etcd_slot_index_grown(ngx_etcd_slot_index_t *slots);
-static ngx_str_t ngx_etcd_slot_index_bytes(u_char *sockaddr,
-    socklen_t socklen);
-static void ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_reg_t **list);
-static ngx_int_t ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_reg_t *reg, ngx_str_t *bytes);
-static uint32_t ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_reg_t *reg);
-static ngx_etcd_reg_t *ngx_etcd_slot_index_newest(
-    ngx_etcd_slot_address_t *address);
+static ngx_int_t
+ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots)
+{
+    uint32_t    *next;
+    ngx_uint_t   n;
+
+    n = slots->set->nslots;
+
+    next = ngx_etcd_alloc_grow(slots->next_free,
+                               slots->nslots * sizeof(uint32_t),
+                               ngx_max(n, 1) * sizeof(uint32_t), slots->log);
+    if (next == NULL) {
+        return NGX_ERROR;
+    }
+
+    slots->next_free = next;
+    slots->nslots = n;
+
+    return NGX_OK;
+}
 
 
 ngx_int_t
@@ -68,25 +76,49 @@ ngx_etcd_slot_index_done(ngx_etcd_slot_index_t *slots)
 }
 
 
-static ngx_int_t
-ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots)
+/* First in, first out: a slot is reused as late as possible. */
+
+void
+ngx_etcd_slot_index_free(ngx_etcd_slot_index_t *slots, uint32_t slot)
 {
-    uint32_t    *next;
-    ngx_uint_t   n;
+    slots->next_free[slot] = NGX_ETCD_MEMBER_SET_NO_SLOT;
 
-    n = slots->set->nslots;
+    if (slots->free_head == NGX_ETCD_MEMBER_SET_NO_SLOT) {
+        slots->free_head = slot;
 
-    next = ngx_etcd_alloc_grow(slots->next_free,
-                               slots->nslots * sizeof(uint32_t),
-                               ngx_max(n, 1) * sizeof(uint32_t), slots->log);
-    if (next == NULL) {
-        return NGX_ERROR;
+    } else {
+        slots->next_free[slots->free_tail] = slot;
     }
 
-    slots->next_free = next;
-    slots->nslots = n;
+    slots->free_tail = slot;
+}
 
-    return NGX_OK;
+
+/* The bytes of an address without the padding of an IPv4 address. */
+
+static ngx_str_t
+ngx_etcd_slot_index_bytes(u_char *sockaddr, socklen_t socklen)
+{
+    ngx_str_t    bytes;
+    sa_family_t  family;
+
+    /* the address in an entry is not aligned */
+
+    ngx_memcpy(&family, sockaddr + offsetof(struct sockaddr, sa_family),
+               sizeof(sa_family_t));
+
+    bytes.data = sockaddr;
+    bytes.len = (family == AF_INET) ? offsetof(struct sockaddr_in, sin_zero)
+                                    : socklen;
+
+    return bytes;
+}
+
+
+static ngx_etcd_reg_t *
+ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
+{
+    return ngx_etcd_slot_index_reg(ngx_etcd_newest_first(address->newest));
 }
 
 
@@ -106,24 +138,6 @@ ngx_etcd_slot_index_grown(ngx_etcd_slot_index_t *slots)
     }
 
     return NGX_OK;
-}
-
-
-/* First in, first out: a slot is reused as late as possible. */
-
-void
-ngx_etcd_slot_index_free(ngx_etcd_slot_index_t *slots, uint32_t slot)
-{
-    slots->next_free[slot] = NGX_ETCD_MEMBER_SET_NO_SLOT;
-
-    if (slots->free_head == NGX_ETCD_MEMBER_SET_NO_SLOT) {
-        slots->free_head = slot;
-
-    } else {
-        slots->next_free[slots->free_tail] = slot;
-    }
-
-    slots->free_tail = slot;
 }
 
 
@@ -161,27 +175,6 @@ ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots, ngx_etcd_zone_t *zone,
 }
 
 
-/* The bytes of an address without the padding of an IPv4 address. */
-
-static ngx_str_t
-ngx_etcd_slot_index_bytes(u_char *sockaddr, socklen_t socklen)
-{
-    ngx_str_t    bytes;
-    sa_family_t  family;
-
-    /* the address in an entry is not aligned */
-
-    ngx_memcpy(&family, sockaddr + offsetof(struct sockaddr, sa_family),
-               sizeof(sa_family_t));
-
-    bytes.data = sockaddr;
-    bytes.len = (family == AF_INET) ? offsetof(struct sockaddr_in, sin_zero)
-                                    : socklen;
-
-    return bytes;
-}
-
-
 /* The same bytes with another create_revision are another registration. */
 
 uint64_t
@@ -211,6 +204,39 @@ ngx_etcd_slot_index_entry(ngx_etcd_slot_entry_t *known, ngx_etcd_zone_t *zone,
                                            entry->len, entry->create_revision);
     known->sockaddr = record.sockaddr;
     known->socklen = record.socklen;
+}
+
+
+/* Adds the registration to its address, which may be new. */
+
+static ngx_int_t
+ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
+    ngx_str_t *bytes)
+{
+    ngx_etcd_slot_address_t  *address;
+
+    address = ngx_etcd_hash_table_find(&slots->addresses, bytes);
+
+    if (address == NULL) {
+        address = ngx_etcd_hash_table_add(&slots->addresses, bytes,
+                                          sizeof(ngx_etcd_slot_address_t));
+        if (address == NULL) {
+            return NGX_ERROR;
+        }
+
+        /* a slot that is read from the set is not one of the free slots */
+
+        if (reg->slot == slots->free_head) {
+            slots->free_head = slots->next_free[reg->slot];
+        }
+    }
+
+    ngx_etcd_newest_insert(&address->newest, &reg->node);
+    reg->address = address;
+
+    slots->nregs++;
+
+    return NGX_OK;
 }
 
 
@@ -262,28 +288,6 @@ ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
 }
 
 
-ngx_etcd_reg_t *
-ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
-    u_char *sockaddr, socklen_t socklen)
-{
-    ngx_str_t                 bytes;
-    ngx_etcd_slot_address_t  *address;
-
-    if (*list == NULL) {
-        return NULL;
-    }
-
-    if (slots->selected != list) {
-        ngx_etcd_slot_index_select(slots, list);
-    }
-
-    bytes = ngx_etcd_slot_index_bytes(sockaddr, socklen);
-    address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
-
-    return (address != NULL) ? address->selected : NULL;
-}
-
-
 /*
  * Selects a list that is not empty, or none (NULL).  A list that becomes empty
  * is not selected any more: its owner may free it.
@@ -310,36 +314,25 @@ ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list)
 }
 
 
-/* Adds the registration to its address, which may be new. */
-
-static ngx_int_t
-ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
-    ngx_str_t *bytes)
+ngx_etcd_reg_t *
+ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
+    u_char *sockaddr, socklen_t socklen)
 {
+    ngx_str_t                 bytes;
     ngx_etcd_slot_address_t  *address;
 
-    address = ngx_etcd_hash_table_find(&slots->addresses, bytes);
-
-    if (address == NULL) {
-        address = ngx_etcd_hash_table_add(&slots->addresses, bytes,
-                                          sizeof(ngx_etcd_slot_address_t));
-        if (address == NULL) {
-            return NGX_ERROR;
-        }
-
-        /* a slot that is read from the set is not one of the free slots */
-
-        if (reg->slot == slots->free_head) {
-            slots->free_head = slots->next_free[reg->slot];
-        }
+    if (*list == NULL) {
+        return NULL;
     }
 
-    ngx_etcd_newest_insert(&address->newest, &reg->node);
-    reg->address = address;
+    if (slots->selected != list) {
+        ngx_etcd_slot_index_select(slots, list);
+    }
 
-    slots->nregs++;
+    bytes = ngx_etcd_slot_index_bytes(sockaddr, socklen);
+    address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
 
-    return NGX_OK;
+    return (address != NULL) ? address->selected : NULL;
 }
 
 
@@ -368,35 +361,6 @@ ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg)
 }
 
 
-static ngx_etcd_reg_t *
-ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
-{
-    return ngx_etcd_slot_index_reg(ngx_etcd_newest_first(address->newest));
-}
-
-
-uint32_t
-ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
-{
-    uint32_t  shown;
-
-    *reg->link = reg->next;
-
-    if (reg->next != NULL) {
-        reg->next->link = reg->link;
-    }
-
-    if (slots->selected != NULL && *slots->selected == NULL) {
-        slots->selected = NULL;
-    }
-
-    shown = ngx_etcd_slot_index_release(slots, reg);
-    ngx_free(reg);
-
-    return shown;
-}
-
-
 static uint32_t
 ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 {
@@ -421,6 +385,28 @@ ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
     ngx_free(address);
 
     return 0;
+}
+
+
+uint32_t
+ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
+{
+    uint32_t  shown;
+
+    *reg->link = reg->next;
+
+    if (reg->next != NULL) {
+        reg->next->link = reg->link;
+    }
+
+    if (slots->selected != NULL && *slots->selected == NULL) {
+        slots->selected = NULL;
+    }
+
+    shown = ngx_etcd_slot_index_release(slots, reg);
+    ngx_free(reg);
+
+    return shown;
 }
 
 

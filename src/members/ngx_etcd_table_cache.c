@@ -26,34 +26,6 @@
            : NULL)
 
 
-static void ngx_etcd_table_cache_used(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_member_set_t *set);
-static ngx_int_t ngx_etcd_table_cache_seek(ngx_etcd_table_cache_t *cache,
-    ngx_str_t *prefix, ngx_etcd_set_found_t *found);
-static ngx_etcd_cached_table_t *ngx_etcd_table_cache_find(
-    ngx_etcd_table_cache_t *cache, ngx_str_t *prefix);
-static ngx_etcd_cached_table_t *ngx_etcd_table_cache_add(
-    ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
-    ngx_etcd_set_found_t *found);
-static ngx_etcd_cached_table_t *ngx_etcd_table_cache_create(
-    ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
-    ngx_etcd_member_set_t *set);
-static void ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached, uint32_t set_id);
-static void ngx_etcd_table_cache_leave(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached);
-static ngx_uint_t ngx_etcd_table_cache_busy(ngx_etcd_cached_table_t *cached);
-static void ngx_etcd_table_cache_free(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached);
-static void ngx_etcd_table_cache_changed(void *data,
-    ngx_etcd_member_set_t *set);
-static ngx_int_t ngx_etcd_table_cache_update(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached);
-static ngx_int_t ngx_etcd_table_cache_pass(ngx_etcd_table_cache_t *cache);
-static ngx_uint_t ngx_etcd_table_cache_idle(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached);
-
-
 void
 ngx_etcd_table_cache_init(ngx_etcd_table_cache_t *cache)
 {
@@ -67,6 +39,41 @@ ngx_etcd_table_cache_init(ngx_etcd_table_cache_t *cache)
     cache->cursor = NULL;
     cache->n = 0;
     cache->unfinished = 0;
+}
+
+
+/* Takes the table out of the cache; requests in flight still use it. */
+
+static void
+ngx_etcd_table_cache_leave(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    if (cache->cursor == &cached->queue) {
+        cache->cursor = ngx_queue_next(cache->cursor);
+    }
+
+    ngx_etcd_hash_table_remove(&cache->by_prefix, &cached->prefix);
+    ngx_etcd_hash_table_remove(&cache->by_set, &cached->set_key);
+
+    ngx_queue_remove(&cached->queue);
+    ngx_queue_insert_tail(&cache->former, &cached->queue);
+
+    /* requests that wait find out that there is no such set any more */
+
+    ngx_etcd_table_give_up(&cached->table);
+}
+
+
+static void
+ngx_etcd_table_cache_free(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    ngx_queue_remove(&cached->queue);
+    cache->n--;
+
+    ngx_etcd_conn_queue_done(&cached->table);
+    ngx_etcd_table_done(&cached->table);
+    ngx_free(cached);
 }
 
 
@@ -87,99 +94,6 @@ ngx_etcd_table_cache_done(ngx_etcd_table_cache_t *cache)
 
     ngx_etcd_hash_table_done(&cache->by_prefix);
     ngx_etcd_hash_table_done(&cache->by_set);
-}
-
-
-ngx_etcd_table_t *
-ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
-    ngx_int_t *rc)
-{
-    ngx_etcd_set_found_t      found;
-    ngx_etcd_cached_table_t  *cached;
-
-    cached = ngx_etcd_table_cache_find(cache, prefix);
-
-    if (cached == NULL) {
-        *rc = ngx_etcd_table_cache_seek(cache, prefix, &found);
-
-        if (*rc != NGX_OK) {
-            return NULL;
-        }
-
-        cached = ngx_etcd_table_cache_add(cache, prefix, &found);
-
-        if (cached == NULL) {
-            *rc = NGX_ERROR;
-            return NULL;
-        }
-
-    } else if (cached->asked != ngx_current_msec) {
-        ngx_queue_remove(&cached->queue);
-        ngx_queue_insert_head(&cache->used, &cached->queue);
-    }
-
-    cached->asked = ngx_current_msec;
-    ngx_etcd_table_cache_used(cache, cached->set);
-
-    *rc = NGX_OK;
-
-    return &cached->table;
-}
-
-
-ngx_etcd_table_t *
-ngx_etcd_table_cache_look(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
-{
-    ngx_etcd_cached_table_t  *cached;
-
-    cached = ngx_etcd_table_cache_find(cache, prefix);
-
-    return cached ? &cached->table : NULL;
-}
-
-
-/* The agent learns that a set is used which was not used lately. */
-
-static void
-ngx_etcd_table_cache_used(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_member_set_t *set)
-{
-    ngx_msec_t  used;
-
-    used = set->used;
-
-    if (used == ngx_current_msec) {
-        return;
-    }
-
-    set->used = ngx_current_msec;
-
-    if (used == 0
-        || (ngx_msec_int_t) (ngx_current_msec - used)
-           >= (ngx_msec_int_t) cache->idle)
-    {
-        ngx_atomic_fetch_add(&cache->map->asked, 1);
-    }
-}
-
-
-/* Waits as a first read does, if the owner changes the map. */
-
-static ngx_int_t
-ngx_etcd_table_cache_seek(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
-    ngx_etcd_set_found_t *found)
-{
-    uint64_t   deadline;
-    ngx_int_t  rc;
-
-    deadline = ngx_etcd_time_budget_now() + NGX_ETCD_TABLE_WAIT;
-
-    do {
-        rc = ngx_etcd_set_map_find(cache->zone, cache->map, prefix, found);
-
-    } while (rc == NGX_AGAIN && ngx_etcd_time_budget_now() < deadline);
-
-    return rc;
 }
 
 
@@ -204,52 +118,23 @@ ngx_etcd_table_cache_find(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
 }
 
 
-static ngx_etcd_cached_table_t *
-ngx_etcd_table_cache_add(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+/* Waits as a first read does, if the owner changes the map. */
+
+static ngx_int_t
+ngx_etcd_table_cache_seek(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
     ngx_etcd_set_found_t *found)
 {
-    ngx_str_t                *str, key;
-    ngx_etcd_cached_table_t  *cached;
+    uint64_t   deadline;
+    ngx_int_t  rc;
 
-    /* the struct of a former set may be used again for this one */
+    deadline = ngx_etcd_time_budget_now() + NGX_ETCD_TABLE_WAIT;
 
-    key.data = (u_char *) &found->set;
-    key.len = sizeof(ngx_etcd_member_set_t *);
+    do {
+        rc = ngx_etcd_set_map_find(cache->zone, cache->map, prefix, found);
 
-    str = ngx_etcd_hash_table_find(&cache->by_set, &key);
+    } while (rc == NGX_AGAIN && ngx_etcd_time_budget_now() < deadline);
 
-    if (str != NULL) {
-        ngx_etcd_table_cache_leave(cache,
-                                   ngx_etcd_table_cache_of(str, set_key));
-    }
-
-    cached = ngx_etcd_table_cache_create(cache, prefix, found->set);
-
-    if (cached == NULL) {
-        return NULL;
-    }
-
-    if (ngx_etcd_hash_table_insert(&cache->by_prefix, &cached->prefix)
-        != NGX_OK)
-    {
-        ngx_free(cached);
-        return NULL;
-    }
-
-    if (ngx_etcd_hash_table_insert(&cache->by_set, &cached->set_key)
-        != NGX_OK)
-    {
-        ngx_etcd_hash_table_remove(&cache->by_prefix, &cached->prefix);
-        ngx_free(cached);
-        return NULL;
-    }
-
-    ngx_queue_insert_head(&cache->used, &cached->queue);
-    cache->n++;
-
-    ngx_etcd_table_cache_read(cache, cached, found->set_id);
-
-    return cached;
+    return rc;
 }
 
 
@@ -305,64 +190,138 @@ ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
 }
 
 
-/* Takes the table out of the cache; requests in flight still use it. */
-
-static void
-ngx_etcd_table_cache_leave(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached)
+static ngx_etcd_cached_table_t *
+ngx_etcd_table_cache_add(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_etcd_set_found_t *found)
 {
-    if (cache->cursor == &cached->queue) {
-        cache->cursor = ngx_queue_next(cache->cursor);
+    ngx_str_t                *str, key;
+    ngx_etcd_cached_table_t  *cached;
+
+    /* the struct of a former set may be used again for this one */
+
+    key.data = (u_char *) &found->set;
+    key.len = sizeof(ngx_etcd_member_set_t *);
+
+    str = ngx_etcd_hash_table_find(&cache->by_set, &key);
+
+    if (str != NULL) {
+        ngx_etcd_table_cache_leave(cache,
+                                   ngx_etcd_table_cache_of(str, set_key));
     }
 
-    ngx_etcd_hash_table_remove(&cache->by_prefix, &cached->prefix);
-    ngx_etcd_hash_table_remove(&cache->by_set, &cached->set_key);
+    cached = ngx_etcd_table_cache_create(cache, prefix, found->set);
 
-    ngx_queue_remove(&cached->queue);
-    ngx_queue_insert_tail(&cache->former, &cached->queue);
+    if (cached == NULL) {
+        return NULL;
+    }
 
-    /* requests that wait find out that there is no such set any more */
-
-    ngx_etcd_table_give_up(&cached->table);
-}
-
-
-static ngx_uint_t
-ngx_etcd_table_cache_busy(ngx_etcd_cached_table_t *cached)
-{
-    return cached->table.users != 0
-           || ngx_etcd_table_waits(&cached->table) != 0;
-}
-
-
-static void
-ngx_etcd_table_cache_free(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached)
-{
-    ngx_queue_remove(&cached->queue);
-    cache->n--;
-
-    ngx_etcd_conn_queue_done(&cached->table);
-    ngx_etcd_table_done(&cached->table);
-    ngx_free(cached);
-}
-
-
-ngx_int_t
-ngx_etcd_table_cache_sync(ngx_etcd_table_cache_t *cache)
-{
-    if (ngx_etcd_set_map_follow(cache->map, &cache->generation,
-                                ngx_etcd_table_cache_changed, cache)
+    if (ngx_etcd_hash_table_insert(&cache->by_prefix, &cached->prefix)
         != NGX_OK)
     {
-        cache->unfinished = 1;
+        ngx_free(cached);
+        return NULL;
     }
 
-    if (!cache->unfinished && cache->cursor == NULL) {
+    if (ngx_etcd_hash_table_insert(&cache->by_set, &cached->set_key)
+        != NGX_OK)
+    {
+        ngx_etcd_hash_table_remove(&cache->by_prefix, &cached->prefix);
+        ngx_free(cached);
+        return NULL;
+    }
+
+    ngx_queue_insert_head(&cache->used, &cached->queue);
+    cache->n++;
+
+    ngx_etcd_table_cache_read(cache, cached, found->set_id);
+
+    return cached;
+}
+
+
+/* The agent learns that a set is used which was not used lately. */
+
+static void
+ngx_etcd_table_cache_used(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_member_set_t *set)
+{
+    ngx_msec_t  used;
+
+    used = set->used;
+
+    if (used == ngx_current_msec) {
+        return;
+    }
+
+    set->used = ngx_current_msec;
+
+    if (used == 0
+        || (ngx_msec_int_t) (ngx_current_msec - used)
+           >= (ngx_msec_int_t) cache->idle)
+    {
+        ngx_atomic_fetch_add(&cache->map->asked, 1);
+    }
+}
+
+
+ngx_etcd_table_t *
+ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
+    ngx_int_t *rc)
+{
+    ngx_etcd_set_found_t      found;
+    ngx_etcd_cached_table_t  *cached;
+
+    cached = ngx_etcd_table_cache_find(cache, prefix);
+
+    if (cached == NULL) {
+        *rc = ngx_etcd_table_cache_seek(cache, prefix, &found);
+
+        if (*rc != NGX_OK) {
+            return NULL;
+        }
+
+        cached = ngx_etcd_table_cache_add(cache, prefix, &found);
+
+        if (cached == NULL) {
+            *rc = NGX_ERROR;
+            return NULL;
+        }
+
+    } else if (cached->asked != ngx_current_msec) {
+        ngx_queue_remove(&cached->queue);
+        ngx_queue_insert_head(&cache->used, &cached->queue);
+    }
+
+    cached->asked = ngx_current_msec;
+    ngx_etcd_table_cache_used(cache, cached->set);
+
+    *rc = NGX_OK;
+
+    return &cached->table;
+}
+
+
+ngx_etcd_table_t *
+ngx_etcd_table_cache_look(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
+{
+    ngx_etcd_cached_table_t  *cached;
+
+    cached = ngx_etcd_table_cache_find(cache, prefix);
+
+    return cached ? &cached->table : NULL;
+}
+
+
+static ngx_int_t
+ngx_etcd_table_cache_update(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    if (cached->set->object.id != cached->table.set_id) {
+        ngx_etcd_table_cache_leave(cache, cached);
         return NGX_OK;
     }
 
-    return ngx_etcd_table_cache_pass(cache);
+    return ngx_etcd_table_sync(&cached->table);
 }
 
 
@@ -384,19 +343,6 @@ ngx_etcd_table_cache_changed(void *data, ngx_etcd_member_set_t *set)
     {
         cache->unfinished = 1;
     }
-}
-
-
-static ngx_int_t
-ngx_etcd_table_cache_update(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached)
-{
-    if (cached->set->object.id != cached->table.set_id) {
-        ngx_etcd_table_cache_leave(cache, cached);
-        return NGX_OK;
-    }
-
-    return ngx_etcd_table_sync(&cached->table);
 }
 
 
@@ -436,6 +382,51 @@ ngx_etcd_table_cache_pass(ngx_etcd_table_cache_t *cache)
     cache->cursor = NULL;
 
     return cache->unfinished ? NGX_BUSY : NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_table_cache_sync(ngx_etcd_table_cache_t *cache)
+{
+    if (ngx_etcd_set_map_follow(cache->map, &cache->generation,
+                                ngx_etcd_table_cache_changed, cache)
+        != NGX_OK)
+    {
+        cache->unfinished = 1;
+    }
+
+    if (!cache->unfinished && cache->cursor == NULL) {
+        return NGX_OK;
+    }
+
+    return ngx_etcd_table_cache_pass(cache);
+}
+
+
+static ngx_uint_t
+ngx_etcd_table_cache_busy(ngx_etcd_cached_table_t *cached)
+{
+    return cached->table.users != 0
+           || ngx_etcd_table_waits(&cached->table) != 0;
+}
+
+
+/* Gives up a table that is idle; returns 0 if it was used lately. */
+
+static ngx_uint_t
+ngx_etcd_table_cache_idle(ngx_etcd_table_cache_t *cache,
+    ngx_etcd_cached_table_t *cached)
+{
+    if (ngx_current_msec - cached->asked < cache->idle) {
+        return 0;
+    }
+
+    if (!ngx_etcd_table_cache_busy(cached)) {
+        ngx_etcd_table_cache_leave(cache, cached);
+        ngx_etcd_table_cache_free(cache, cached);
+    }
+
+    return 1;
 }
 
 
@@ -498,23 +489,4 @@ ngx_etcd_table_cache_tick(ngx_etcd_table_cache_t *cache)
             ngx_etcd_table_cache_used(cache, cached->set);
         }
     }
-}
-
-
-/* Gives up a table that is idle; returns 0 if it was used lately. */
-
-static ngx_uint_t
-ngx_etcd_table_cache_idle(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached)
-{
-    if (ngx_current_msec - cached->asked < cache->idle) {
-        return 0;
-    }
-
-    if (!ngx_etcd_table_cache_busy(cached)) {
-        ngx_etcd_table_cache_leave(cache, cached);
-        ngx_etcd_table_cache_free(cache, cached);
-    }
-
-    return 1;
 }

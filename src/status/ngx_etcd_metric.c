@@ -9,12 +9,28 @@
 #include <ngx_etcd_metric.h>
 
 
-static const char *ngx_etcd_metric_suffix(const ngx_etcd_metric_t *metric);
-static void ngx_etcd_metric_line(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_metric_t *metric, const char *suffix,
-    ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value,
-    ngx_etcd_metric_scale_e scale);
-static void ngx_etcd_metric_text(ngx_etcd_text_buffer_t *out, const char *text);
+static const char *
+ngx_etcd_metric_suffix(const ngx_etcd_metric_t *metric)
+{
+    switch (metric->type) {
+
+    case NGX_ETCD_METRIC_COUNTER:
+        return "_total";
+
+    case NGX_ETCD_METRIC_INFO:
+        return "_info";
+
+    default:
+        return "";
+    }
+}
+
+
+static void
+ngx_etcd_metric_text(ngx_etcd_text_buffer_t *out, const char *text)
+{
+    ngx_etcd_text_buffer_bytes(out, text, ngx_strlen(text));
+}
 
 
 void
@@ -54,19 +70,47 @@ ngx_etcd_metric_head(ngx_etcd_text_buffer_t *out,
 }
 
 
-static const char *
-ngx_etcd_metric_suffix(const ngx_etcd_metric_t *metric)
+static void
+ngx_etcd_metric_line(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_metric_t *metric, const char *suffix,
+    ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value,
+    ngx_etcd_metric_scale_e scale)
 {
-    switch (metric->type) {
+    ngx_uint_t  i;
 
-    case NGX_ETCD_METRIC_COUNTER:
-        return "_total";
+    ngx_etcd_metric_text(out, metric->name);
+    ngx_etcd_metric_text(out, suffix);
 
-    case NGX_ETCD_METRIC_INFO:
-        return "_info";
+    for (i = 0; i < n; i++) {
+        ngx_etcd_metric_text(out, i == 0 ? "{" : ",");
+        ngx_etcd_metric_text(out, labels[i].name);
+        ngx_etcd_text_buffer_literal(out, "=");
+        ngx_etcd_text_buffer_label(out, &labels[i].value);
+    }
 
-    default:
-        return "";
+    ngx_etcd_metric_text(out, n == 0 ? " " : "} ");
+
+    if (value == NGX_ETCD_METRIC_INFINITE) {
+        ngx_etcd_text_buffer_literal(out, "+Inf\n");
+        return;
+    }
+
+    switch (scale) {
+
+    case NGX_ETCD_METRIC_MILLI:
+        ngx_etcd_text_buffer_printf(out, "%uL.%03uL\n", value / 1000,
+                                    value % 1000);
+        return;
+
+    case NGX_ETCD_METRIC_MICRO:
+        ngx_etcd_text_buffer_printf(out, "%uL.%06uL\n", value / 1000000,
+                                    value % 1000000);
+        return;
+
+    default: /* NGX_ETCD_METRIC_WHOLE */
+        ngx_etcd_text_buffer_number(out, value);
+        ngx_etcd_text_buffer_literal(out, "\n");
+        return;
     }
 }
 
@@ -125,56 +169,4 @@ ngx_etcd_metric_histogram(ngx_etcd_text_buffer_t *out,
                          NGX_ETCD_METRIC_MICRO);
     ngx_etcd_metric_line(out, metric, "_count", labels, n, count,
                          NGX_ETCD_METRIC_WHOLE);
-}
-
-
-static void
-ngx_etcd_metric_line(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_metric_t *metric, const char *suffix,
-    ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value,
-    ngx_etcd_metric_scale_e scale)
-{
-    ngx_uint_t  i;
-
-    ngx_etcd_metric_text(out, metric->name);
-    ngx_etcd_metric_text(out, suffix);
-
-    for (i = 0; i < n; i++) {
-        ngx_etcd_metric_text(out, i == 0 ? "{" : ",");
-        ngx_etcd_metric_text(out, labels[i].name);
-        ngx_etcd_text_buffer_literal(out, "=");
-        ngx_etcd_text_buffer_label(out, &labels[i].value);
-    }
-
-    ngx_etcd_metric_text(out, n == 0 ? " " : "} ");
-
-    if (value == NGX_ETCD_METRIC_INFINITE) {
-        ngx_etcd_text_buffer_literal(out, "+Inf\n");
-        return;
-    }
-
-    switch (scale) {
-
-    case NGX_ETCD_METRIC_MILLI:
-        ngx_etcd_text_buffer_printf(out, "%uL.%03uL\n", value / 1000,
-                                    value % 1000);
-        return;
-
-    case NGX_ETCD_METRIC_MICRO:
-        ngx_etcd_text_buffer_printf(out, "%uL.%06uL\n", value / 1000000,
-                                    value % 1000000);
-        return;
-
-    default: /* NGX_ETCD_METRIC_WHOLE */
-        ngx_etcd_text_buffer_number(out, value);
-        ngx_etcd_text_buffer_literal(out, "\n");
-        return;
-    }
-}
-
-
-static void
-ngx_etcd_metric_text(ngx_etcd_text_buffer_t *out, const char *text)
-{
-    ngx_etcd_text_buffer_bytes(out, text, ngx_strlen(text));
 }

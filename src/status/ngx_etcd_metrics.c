@@ -20,24 +20,10 @@ static ngx_int_t ngx_etcd_metrics_find(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_metrics_count(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
-static ngx_int_t ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
-static void ngx_etcd_metrics_add(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
 static ngx_int_t ngx_etcd_metrics_members(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
-static ngx_int_t ngx_etcd_metrics_row(ngx_etcd_status_t *status,
-    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field);
-static ngx_int_t ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
-    const ngx_etcd_status_field_t *field);
-static void ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field,
-    void *object);
-static void ngx_etcd_metrics_states(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_field_t *field, ngx_etcd_metric_label_t *labels,
-    ngx_uint_t n, void *value);
 static ngx_int_t ngx_etcd_metrics_eof(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 
@@ -102,51 +88,6 @@ ngx_etcd_metrics_find(ngx_etcd_status_t *status,
     ngx_memmove(upstream, upstream + 1,
                 (status->upstreams.nelts - status->row)
                 * sizeof(ngx_etcd_status_upstream_t));
-
-    return NGX_AGAIN;
-}
-
-
-/* Stage 0: open the view of the row; stage 1: read the view. */
-
-static ngx_int_t
-ngx_etcd_metrics_count(ngx_etcd_status_t *status,
-    const ngx_etcd_status_kind_t *kind)
-{
-    ngx_int_t                    rc;
-    ngx_etcd_status_upstream_t  *upstream;
-
-    upstream = ngx_etcd_status_upstreams.row(status);
-    if (upstream == NULL) {
-        return NGX_OK;
-    }
-
-    if (upstream->catalog != NULL) {
-        return ngx_etcd_metrics_count_sets(status, upstream);
-    }
-
-    if (status->stage == 0) {
-        rc = ngx_etcd_status_open(status, upstream);
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        status->stage = 1;
-    }
-
-    rc = ngx_etcd_status_read(status);
-    if (rc == NGX_BUSY) {
-        return rc;
-    }
-
-    ngx_etcd_metrics_add(status, upstream);
-
-    if (rc == NGX_DONE) {
-        upstream->requests = ngx_etcd_view_requests(&status->view);
-
-        status->stage = 0;
-        status->row++;
-    }
 
     return NGX_AGAIN;
 }
@@ -245,6 +186,51 @@ ngx_etcd_metrics_add(ngx_etcd_status_t *status,
 }
 
 
+/* Stage 0: open the view of the row; stage 1: read the view. */
+
+static ngx_int_t
+ngx_etcd_metrics_count(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind)
+{
+    ngx_int_t                    rc;
+    ngx_etcd_status_upstream_t  *upstream;
+
+    upstream = ngx_etcd_status_upstreams.row(status);
+    if (upstream == NULL) {
+        return NGX_OK;
+    }
+
+    if (upstream->catalog != NULL) {
+        return ngx_etcd_metrics_count_sets(status, upstream);
+    }
+
+    if (status->stage == 0) {
+        rc = ngx_etcd_status_open(status, upstream);
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        status->stage = 1;
+    }
+
+    rc = ngx_etcd_status_read(status);
+    if (rc == NGX_BUSY) {
+        return rc;
+    }
+
+    ngx_etcd_metrics_add(status, upstream);
+
+    if (rc == NGX_DONE) {
+        upstream->requests = ngx_etcd_view_requests(&status->view);
+
+        status->stage = 0;
+        status->row++;
+    }
+
+    return NGX_AGAIN;
+}
+
+
 static ngx_int_t
 ngx_etcd_metrics_members(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
@@ -253,64 +239,78 @@ ngx_etcd_metrics_members(ngx_etcd_status_t *status,
 }
 
 
-/* The stage is the index of the field, the row the index of the object. */
+/* A text counts as 1 for its state, and 0 for all others. */
 
-static ngx_int_t
-ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
-    const ngx_etcd_status_kind_t *kind)
+static void
+ngx_etcd_metrics_states(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_status_field_t *field, ngx_etcd_metric_label_t *labels,
+    ngx_uint_t n, void *value)
 {
-    ngx_int_t                       rc;
-    const ngx_etcd_status_field_t  *field;
+    ngx_str_t   *states;
+    ngx_uint_t   i;
 
-    field = &kind->fields[status->stage];
+    states = field->metric.states;
+    labels[n].name = "state";
 
-    while (field->type != NGX_ETCD_STATUS_END && field->metric.name == NULL) {
-        field++;
-        status->stage++;
+    for (i = 0; states[i].len != 0; i++) {
+        labels[n].value = states[i];
+
+        ngx_etcd_metric_sample(out, &field->metric, labels, n + 1,
+                               (field->type == NGX_ETCD_STATUS_COUNTS)
+                               ? ((ngx_uint_t *) value)[i]
+                               : ((ngx_str_t *) value)->data
+                                 == states[i].data);
     }
-
-    if (field->type == NGX_ETCD_STATUS_END) {
-        return NGX_OK;
-    }
-
-    if (!status->begun) {
-        status->begun = 1;
-        ngx_etcd_metric_head(&status->out, &field->metric,
-                             status->openmetrics);
-    }
-
-    rc = (kind == &ngx_etcd_status_members)
-         ? ngx_etcd_metrics_each_member(status, field)
-         : ngx_etcd_metrics_row(status, kind, field);
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    status->stage++;
-    status->row = 0;
-    status->begun = 0;
-
-    return NGX_AGAIN;
 }
 
 
-static ngx_int_t
-ngx_etcd_metrics_row(ngx_etcd_status_t *status,
-    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field)
+static void
+ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field,
+    void *object)
 {
-    void  *object;
+    void                           *value;
+    int64_t                         number;
+    ngx_str_t                      *text;
+    ngx_uint_t                      n;
+    ngx_etcd_metric_label_t         labels[NGX_ETCD_METRICS_LABELS];
+    const ngx_etcd_status_field_t  *label;
 
-    object = kind->row(status);
-    if (object == NULL) {
-        return NGX_OK;
+    n = 0;
+
+    for (label = kind->labels; label->type != NGX_ETCD_STATUS_END; label++) {
+        text = ngx_etcd_status_at(object, label);
+
+        if (label->type == NGX_ETCD_STATUS_OPTIONAL && text->data == NULL) {
+            continue;
+        }
+
+        labels[n].name = (const char *) label->name.data;
+        labels[n++].value = *text;
     }
 
-    ngx_etcd_metrics_samples(&status->out, kind, field, object);
+    value = ngx_etcd_status_at(object, field);
 
-    status->row++;
+    if (field->metric.states != NULL) {
+        ngx_etcd_metrics_states(out, field, labels, n, value);
+        return;
+    }
 
-    return NGX_AGAIN;
+    if (field->type == NGX_ETCD_STATUS_HISTOGRAM) {
+        ngx_etcd_metric_histogram(out, &field->metric, labels, n,
+                                  *(ngx_etcd_histogram_t **) value);
+        return;
+    }
+
+    number = *(int64_t *) value;
+
+    if (number == NGX_ETCD_STATUS_ABSENT) {
+        return;
+    }
+
+    ngx_etcd_metric_sample(out, &field->metric, labels, n,
+                           (number < 0) ? NGX_ETCD_METRIC_INFINITE
+                                        : (uint64_t) number);
 }
 
 
@@ -370,78 +370,64 @@ ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
 }
 
 
-static void
-ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field,
-    void *object)
+static ngx_int_t
+ngx_etcd_metrics_row(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field)
 {
-    void                           *value;
-    int64_t                         number;
-    ngx_str_t                      *text;
-    ngx_uint_t                      n;
-    ngx_etcd_metric_label_t         labels[NGX_ETCD_METRICS_LABELS];
-    const ngx_etcd_status_field_t  *label;
+    void  *object;
 
-    n = 0;
-
-    for (label = kind->labels; label->type != NGX_ETCD_STATUS_END; label++) {
-        text = ngx_etcd_status_at(object, label);
-
-        if (label->type == NGX_ETCD_STATUS_OPTIONAL && text->data == NULL) {
-            continue;
-        }
-
-        labels[n].name = (const char *) label->name.data;
-        labels[n++].value = *text;
+    object = kind->row(status);
+    if (object == NULL) {
+        return NGX_OK;
     }
 
-    value = ngx_etcd_status_at(object, field);
+    ngx_etcd_metrics_samples(&status->out, kind, field, object);
 
-    if (field->metric.states != NULL) {
-        ngx_etcd_metrics_states(out, field, labels, n, value);
-        return;
-    }
+    status->row++;
 
-    if (field->type == NGX_ETCD_STATUS_HISTOGRAM) {
-        ngx_etcd_metric_histogram(out, &field->metric, labels, n,
-                                  *(ngx_etcd_histogram_t **) value);
-        return;
-    }
-
-    number = *(int64_t *) value;
-
-    if (number == NGX_ETCD_STATUS_ABSENT) {
-        return;
-    }
-
-    ngx_etcd_metric_sample(out, &field->metric, labels, n,
-                           (number < 0) ? NGX_ETCD_METRIC_INFINITE
-                                        : (uint64_t) number);
+    return NGX_AGAIN;
 }
 
 
-/* A text counts as 1 for its state, and 0 for all others. */
+/* The stage is the index of the field, the row the index of the object. */
 
-static void
-ngx_etcd_metrics_states(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_field_t *field, ngx_etcd_metric_label_t *labels,
-    ngx_uint_t n, void *value)
+static ngx_int_t
+ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind)
 {
-    ngx_str_t   *states;
-    ngx_uint_t   i;
+    ngx_int_t                       rc;
+    const ngx_etcd_status_field_t  *field;
 
-    states = field->metric.states;
-    labels[n].name = "state";
+    field = &kind->fields[status->stage];
 
-    for (i = 0; states[i].len != 0; i++) {
-        labels[n].value = states[i];
-
-        ngx_etcd_metric_sample(out, &field->metric, labels, n + 1,
-                               (field->type == NGX_ETCD_STATUS_COUNTS)
-                               ? ((ngx_uint_t *) value)[i]
-                               : ((ngx_str_t *) value)->data
-                                 == states[i].data);
+    while (field->type != NGX_ETCD_STATUS_END && field->metric.name == NULL) {
+        field++;
+        status->stage++;
     }
+
+    if (field->type == NGX_ETCD_STATUS_END) {
+        return NGX_OK;
+    }
+
+    if (!status->begun) {
+        status->begun = 1;
+        ngx_etcd_metric_head(&status->out, &field->metric,
+                             status->openmetrics);
+    }
+
+    rc = (kind == &ngx_etcd_status_members)
+         ? ngx_etcd_metrics_each_member(status, field)
+         : ngx_etcd_metrics_row(status, kind, field);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    status->stage++;
+    status->row = 0;
+    status->begun = 0;
+
+    return NGX_AGAIN;
 }
 
 

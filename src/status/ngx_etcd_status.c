@@ -12,36 +12,6 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_int_t ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status);
-
-
-ngx_etcd_status_t *
-ngx_etcd_status_create(ngx_etcd_main_conf_t *conf,
-    const ngx_etcd_status_part_t *parts, ngx_buf_tag_t tag, ngx_pool_t *pool)
-{
-    ngx_etcd_status_t  *status;
-
-    status = ngx_palloc(pool, sizeof(ngx_etcd_status_t));
-    if (status == NULL) {
-        return NULL;
-    }
-
-    ngx_memzero(status, offsetof(ngx_etcd_status_t, object));
-
-    status->conf = conf;
-    status->pool = pool;
-    status->parts = parts;
-
-    ngx_etcd_text_buffer_init(&status->out, pool, tag);
-
-    if (ngx_etcd_status_list_upstreams(status) != NGX_OK) {
-        return NULL;
-    }
-
-    return status;
-}
-
-
 static ngx_int_t
 ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status)
 {
@@ -88,6 +58,33 @@ ngx_etcd_status_list_upstreams(ngx_etcd_status_t *status)
     }
 
     return NGX_OK;
+}
+
+
+ngx_etcd_status_t *
+ngx_etcd_status_create(ngx_etcd_main_conf_t *conf,
+    const ngx_etcd_status_part_t *parts, ngx_buf_tag_t tag, ngx_pool_t *pool)
+{
+    ngx_etcd_status_t  *status;
+
+    status = ngx_palloc(pool, sizeof(ngx_etcd_status_t));
+    if (status == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(status, offsetof(ngx_etcd_status_t, object));
+
+    status->conf = conf;
+    status->pool = pool;
+    status->parts = parts;
+
+    ngx_etcd_text_buffer_init(&status->out, pool, tag);
+
+    if (ngx_etcd_status_list_upstreams(status) != NGX_OK) {
+        return NULL;
+    }
+
+    return status;
 }
 
 

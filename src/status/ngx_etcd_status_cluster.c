@@ -14,74 +14,6 @@
 #include <ngx_etcd_value_map.h>
 
 
-static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_sets(
-    ngx_etcd_conf_t *ecf);
-static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_set(
-    ngx_etcd_member_set_state_e state);
-static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_values(
-    ngx_etcd_conf_t *ecf);
-static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_fresh(
-    ngx_etcd_conf_t *ecf);
-static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_leaders(
-    ngx_etcd_conf_t *ecf);
-static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_leader(
-    ngx_etcd_service_conf_t *service, int64_t age);
-static ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_maps(
-    ngx_etcd_conf_t *ecf);
-
-
-ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_state(ngx_etcd_conf_t *ecf)
-{
-    switch (ecf->zone.sh->cluster.state) {
-
-    case NGX_ETCD_AGENT_IDLE:
-        return NGX_ETCD_STATUS_IDLE;
-
-    case NGX_ETCD_AGENT_CONNECTING:
-        return NGX_ETCD_STATUS_CONNECTING;
-
-    case NGX_ETCD_AGENT_UNAUTHORIZED:
-        return NGX_ETCD_STATUS_UNAUTHORIZED;
-
-    default:
-        return ngx_etcd_status_cluster_sets(ecf);
-    }
-}
-
-
-static ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_sets(ngx_etcd_conf_t *ecf)
-{
-    ngx_uint_t                        i;
-    ngx_etcd_service_conf_t         **services;
-    ngx_etcd_catalog_conf_t         **catalogs;
-    ngx_etcd_status_cluster_state_e   state;
-
-    services = ecf->services.elts;
-
-    for (i = 0; i < ecf->services.nelts; i++) {
-        state = ngx_etcd_status_cluster_set(services[i]->set->state);
-
-        if (state != NGX_ETCD_STATUS_SYNCED) {
-            return state;
-        }
-    }
-
-    catalogs = ecf->catalogs.elts;
-
-    for (i = 0; i < ecf->catalogs.nelts; i++) {
-        state = ngx_etcd_status_cluster_set(catalogs[i]->map->state);
-
-        if (state != NGX_ETCD_STATUS_SYNCED) {
-            return state;
-        }
-    }
-
-    return ngx_etcd_status_cluster_values(ecf);
-}
-
-
 static ngx_etcd_status_cluster_state_e
 ngx_etcd_status_cluster_set(ngx_etcd_member_set_state_e state)
 {
@@ -102,83 +34,22 @@ ngx_etcd_status_cluster_set(ngx_etcd_member_set_state_e state)
 }
 
 
-/* The worst state of the values of keys. */
-
 static ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_values(ngx_etcd_conf_t *ecf)
+ngx_etcd_status_cluster_leader(ngx_etcd_service_conf_t *service,
+    int64_t age)
 {
-    ngx_uint_t               i;
-    ngx_etcd_value_conf_t  **values;
+    ngx_msec_t  stale;
 
-    values = ecf->values.elts;
-
-    for (i = 0; i < ecf->values.nelts; i++) {
-
-        switch (ngx_etcd_value_get(values[i])->state) {
-
-        case NGX_ETCD_SHARED_VALUE_SYNCED:
-            break;
-
-        case NGX_ETCD_SHARED_VALUE_LOADING:
-            return NGX_ETCD_STATUS_SYNCING;
-
-        case NGX_ETCD_SHARED_VALUE_DENIED:
-            return NGX_ETCD_STATUS_DENIED;
-        }
+    if (!service->source->verified) {
+        return NGX_ETCD_STATUS_SYNCED;
     }
 
-    return ngx_etcd_status_cluster_maps(ecf);
-}
+    stale = service->rules.max_stale ? service->rules.max_stale
+                                     : NGX_ETCD_SERVICE_STALE;
 
-
-static ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_maps(ngx_etcd_conf_t *ecf)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_value_map_conf_t  **maps;
-
-    maps = ecf->value_maps.elts;
-
-    for (i = 0; i < ecf->value_maps.nelts; i++) {
-
-        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
-            return NGX_ETCD_STATUS_SYNCING;
-        }
-
-        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_DENIED) {
-            return NGX_ETCD_STATUS_DENIED;
-        }
-    }
-
-    return ngx_etcd_status_cluster_fresh(ecf);
-}
-
-
-/* Everything was read: checks the age of the proofs. */
-
-static ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_fresh(ngx_etcd_conf_t *ecf)
-{
-    int64_t     age;
-    ngx_uint_t  patience;
-
-    age = ngx_etcd_zone_staleness(&ecf->zone);
-    patience = ecf->zone.sh->cluster.patience;
-
-    /* without watches there are no proofs */
-
-    if (age < 0
-        && ecf->services.nelts + ecf->catalogs.nelts + ecf->values.nelts
-           + ecf->value_maps.nelts != 0)
-    {
-        return NGX_ETCD_STATUS_SYNCING;
-    }
-
-    if (patience != 0 && age > (int64_t) patience) {
-        return NGX_ETCD_STATUS_STALE;
-    }
-
-    return ngx_etcd_status_cluster_leaders(ecf);
+    return (age < 0) ? NGX_ETCD_STATUS_SYNCING
+           : (age > (int64_t) stale) ? NGX_ETCD_STATUS_STALE
+           : NGX_ETCD_STATUS_SYNCED;
 }
 
 
@@ -217,20 +88,133 @@ ngx_etcd_status_cluster_leaders(ngx_etcd_conf_t *ecf)
 }
 
 
-static ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_leader(ngx_etcd_service_conf_t *service,
-    int64_t age)
-{
-    ngx_msec_t  stale;
+/* Everything was read: checks the age of the proofs. */
 
-    if (!service->source->verified) {
-        return NGX_ETCD_STATUS_SYNCED;
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_fresh(ngx_etcd_conf_t *ecf)
+{
+    int64_t     age;
+    ngx_uint_t  patience;
+
+    age = ngx_etcd_zone_staleness(&ecf->zone);
+    patience = ecf->zone.sh->cluster.patience;
+
+    /* without watches there are no proofs */
+
+    if (age < 0
+        && ecf->services.nelts + ecf->catalogs.nelts + ecf->values.nelts
+           + ecf->value_maps.nelts != 0)
+    {
+        return NGX_ETCD_STATUS_SYNCING;
     }
 
-    stale = service->rules.max_stale ? service->rules.max_stale
-                                     : NGX_ETCD_SERVICE_STALE;
+    if (patience != 0 && age > (int64_t) patience) {
+        return NGX_ETCD_STATUS_STALE;
+    }
 
-    return (age < 0) ? NGX_ETCD_STATUS_SYNCING
-           : (age > (int64_t) stale) ? NGX_ETCD_STATUS_STALE
-           : NGX_ETCD_STATUS_SYNCED;
+    return ngx_etcd_status_cluster_leaders(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_maps(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_map_conf_t  **maps;
+
+    maps = ecf->value_maps.elts;
+
+    for (i = 0; i < ecf->value_maps.nelts; i++) {
+
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
+            return NGX_ETCD_STATUS_SYNCING;
+        }
+
+        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_DENIED) {
+            return NGX_ETCD_STATUS_DENIED;
+        }
+    }
+
+    return ngx_etcd_status_cluster_fresh(ecf);
+}
+
+
+/* The worst state of the values of keys. */
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_values(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_conf_t  **values;
+
+    values = ecf->values.elts;
+
+    for (i = 0; i < ecf->values.nelts; i++) {
+
+        switch (ngx_etcd_value_get(values[i])->state) {
+
+        case NGX_ETCD_SHARED_VALUE_SYNCED:
+            break;
+
+        case NGX_ETCD_SHARED_VALUE_LOADING:
+            return NGX_ETCD_STATUS_SYNCING;
+
+        case NGX_ETCD_SHARED_VALUE_DENIED:
+            return NGX_ETCD_STATUS_DENIED;
+        }
+    }
+
+    return ngx_etcd_status_cluster_maps(ecf);
+}
+
+
+static ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_sets(ngx_etcd_conf_t *ecf)
+{
+    ngx_uint_t                        i;
+    ngx_etcd_service_conf_t         **services;
+    ngx_etcd_catalog_conf_t         **catalogs;
+    ngx_etcd_status_cluster_state_e   state;
+
+    services = ecf->services.elts;
+
+    for (i = 0; i < ecf->services.nelts; i++) {
+        state = ngx_etcd_status_cluster_set(services[i]->set->state);
+
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
+        }
+    }
+
+    catalogs = ecf->catalogs.elts;
+
+    for (i = 0; i < ecf->catalogs.nelts; i++) {
+        state = ngx_etcd_status_cluster_set(catalogs[i]->map->state);
+
+        if (state != NGX_ETCD_STATUS_SYNCED) {
+            return state;
+        }
+    }
+
+    return ngx_etcd_status_cluster_values(ecf);
+}
+
+
+ngx_etcd_status_cluster_state_e
+ngx_etcd_status_cluster_state(ngx_etcd_conf_t *ecf)
+{
+    switch (ecf->zone.sh->cluster.state) {
+
+    case NGX_ETCD_AGENT_IDLE:
+        return NGX_ETCD_STATUS_IDLE;
+
+    case NGX_ETCD_AGENT_CONNECTING:
+        return NGX_ETCD_STATUS_CONNECTING;
+
+    case NGX_ETCD_AGENT_UNAUTHORIZED:
+        return NGX_ETCD_STATUS_UNAUTHORIZED;
+
+    default:
+        return ngx_etcd_status_cluster_sets(ecf);
+    }
 }

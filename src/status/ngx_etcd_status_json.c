@@ -48,41 +48,14 @@ static ngx_int_t ngx_etcd_status_json_nginx(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
-static ngx_int_t ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stage);
-static ngx_int_t ngx_etcd_status_json_next(ngx_etcd_status_t *status,
-    ngx_int_t rc);
-static ngx_int_t ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
-static ngx_int_t ngx_etcd_status_json_sets(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
-static ngx_int_t ngx_etcd_status_json_one(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_status_json_open(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
-static ngx_int_t ngx_etcd_status_json_members(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
-static ngx_int_t ngx_etcd_status_json_list(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_status_json_invalid(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_status_json_unused(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
-static ngx_int_t ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
-    ngx_etcd_lock_name_t *name, ngx_uint_t number, ngx_etcd_lock_row_e state);
 static ngx_int_t ngx_etcd_status_json_zone(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
 static ngx_int_t ngx_etcd_status_json_events(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
-static ngx_int_t ngx_etcd_status_json_take_events(ngx_etcd_status_t *status);
 static ngx_int_t ngx_etcd_status_json_map(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind);
-static void ngx_etcd_status_json_begin(ngx_etcd_status_t *status,
-    const char *name, const char *bracket);
-static void ngx_etcd_status_json_comma(ngx_etcd_status_t *status);
-static void ngx_etcd_status_json_name(ngx_etcd_status_t *status,
-    ngx_str_t *name);
-static void ngx_etcd_status_json_item(ngx_etcd_status_t *status,
-    const ngx_etcd_status_field_t *fields, void *object);
-static ngx_int_t ngx_etcd_status_json_pool(ngx_etcd_status_t *status);
 
 
 const ngx_etcd_status_part_t  ngx_etcd_status_json[] = {
@@ -111,158 +84,45 @@ ngx_etcd_status_json_nginx(ngx_etcd_status_t *status,
 }
 
 
-static ngx_int_t
-ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
-    const ngx_etcd_status_kind_t *kind)
+/* Writes the start of a part, once. */
+
+static void
+ngx_etcd_status_json_begin(ngx_etcd_status_t *status, const char *name,
+    const char *bracket)
 {
-    ngx_int_t                    rc;
-    ngx_uint_t                   stream;
-    ngx_etcd_status_upstream_t  *upstream;
-
-    ngx_etcd_status_json_begin(status, kind->name, "{");
-
-    stream = (kind == &ngx_etcd_status_stream_upstreams);
-    upstream = kind->row(status);
-
-    while (upstream != NULL
-           && (upstream->service->stream != stream
-               || !ngx_etcd_status_wanted(status, upstream)))
-    {
-        status->row++;
-        upstream = kind->row(status);
+    if (!status->begun) {
+        status->begun = 1;
+        ngx_etcd_text_buffer_printf(&status->out, ",\"%s\":%s", name, bracket);
     }
-
-    if (upstream == NULL) {
-        ngx_etcd_text_buffer_literal(&status->out, "}");
-        return NGX_OK;
-    }
-
-    rc = upstream->catalog ? ngx_etcd_status_json_catalog(status, upstream)
-                           : ngx_etcd_status_json_upstream(status, upstream,
-                                                           status->stage);
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    ngx_etcd_status_destroy(status);
-
-    /* the next upstream is preceded by a comma */
-
-    status->row++;
-    status->stage = NGX_ETCD_STATUS_JSON_HEAD;
-    status->items = 1;
-
-    return NGX_AGAIN;
 }
 
 
-static ngx_int_t
-ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stage)
+static void
+ngx_etcd_status_json_comma(ngx_etcd_status_t *status)
 {
-    ngx_int_t  rc;
-
-    switch (stage) {
-
-    case NGX_ETCD_STATUS_JSON_HEAD:
-        rc = ngx_etcd_status_json_open(status, upstream);
-        break;
-
-    case NGX_ETCD_STATUS_JSON_MEMBERS:
-        rc = ngx_etcd_status_json_members(status, upstream);
-        break;
-
-    case NGX_ETCD_STATUS_JSON_LIST:
-        rc = ngx_etcd_status_json_list(status);
-        break;
-
-    case NGX_ETCD_STATUS_JSON_INVALID:
-        rc = ngx_etcd_status_json_invalid(status);
-        break;
-
-    default: /* NGX_ETCD_STATUS_JSON_UNUSED */
-        return ngx_etcd_status_json_unused(status);
+    if (status->items++ != 0) {
+        ngx_etcd_text_buffer_literal(&status->out, ",");
     }
-
-    return ngx_etcd_status_json_next(status, rc);
 }
 
 
-/* Goes to the next stage if the stage at hand is complete. */
-
-static ngx_int_t
-ngx_etcd_status_json_next(ngx_etcd_status_t *status, ngx_int_t rc)
+static void
+ngx_etcd_status_json_name(ngx_etcd_status_t *status, ngx_str_t *name)
 {
-    if (rc == NGX_OK) {
-        status->stage++;
-        status->items = 0;
-        rc = NGX_AGAIN;
-    }
-
-    return rc;
+    ngx_etcd_status_json_comma(status);
+    ngx_etcd_text_buffer_text(&status->out, name);
+    ngx_etcd_text_buffer_literal(&status->out, ":");
 }
 
 
-/* Sets are listed only for an upstream that is asked for. */
-
-static ngx_int_t
-ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream)
+static void
+ngx_etcd_status_json_item(ngx_etcd_status_t *status,
+    const ngx_etcd_status_field_t *fields, void *object)
 {
-    ngx_int_t  rc;
-
-    switch (status->stage) {
-
-    case NGX_ETCD_STATUS_JSON_BEGIN:
-        ngx_etcd_status_object_catalog(upstream);
-        ngx_etcd_status_sets_start(status, 0);
-
-        status->stage++;
-        return NGX_AGAIN;
-
-    case NGX_ETCD_STATUS_JSON_SUMS:
-        rc = ngx_etcd_status_sets_waiting(status, upstream);
-
-        if (rc != NGX_OK) {
-            return rc;
-        }
-
-        ngx_etcd_status_json_name(status, &upstream->name);
-        ngx_etcd_text_buffer_literal(&status->out, "{");
-        ngx_etcd_status_json_fields(&status->out,
-                                    ngx_etcd_status_upstreams.fields, upstream);
-
-        if (status->only.len == 0) {
-            ngx_etcd_text_buffer_literal(&status->out, "}");
-            return NGX_OK;
-        }
-
-        ngx_etcd_text_buffer_literal(&status->out, ",\"list\":[");
-        ngx_etcd_status_sets_start(status, status->after);
-
-        rc = NGX_OK;
-        break;
-
-    case NGX_ETCD_STATUS_JSON_SETS:
-        rc = ngx_etcd_status_json_sets(status, upstream);
-        break;
-
-    case NGX_ETCD_STATUS_JSON_FIND:
-        rc = ngx_etcd_status_sets_find(status, upstream);
-
-        if (rc == NGX_DECLINED) {
-            ngx_etcd_text_buffer_literal(&status->out, "}");
-            return NGX_OK;
-        }
-
-        break;
-
-    default: /* NGX_ETCD_STATUS_JSON_ONE and what follows */
-        return ngx_etcd_status_json_one(status);
-    }
-
-    return ngx_etcd_status_json_next(status, rc);
+    ngx_etcd_status_json_comma(status);
+    ngx_etcd_text_buffer_literal(&status->out, "{");
+    ngx_etcd_status_json_fields(&status->out, fields, object);
+    ngx_etcd_text_buffer_literal(&status->out, "}");
 }
 
 
@@ -290,24 +150,6 @@ ngx_etcd_status_json_sets(ngx_etcd_status_t *status,
     if (rc == NGX_DONE) {
         ngx_etcd_text_buffer_literal(&status->out, "],\"next\":null");
         return NGX_OK;
-    }
-
-    return rc;
-}
-
-
-/* The set as an upstream of a fixed prefix. */
-
-static ngx_int_t
-ngx_etcd_status_json_one(ngx_etcd_status_t *status)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_status_json_upstream(status, &status->one,
-                                       status->stage
-                                       - NGX_ETCD_STATUS_JSON_ONE);
-    if (rc == NGX_OK) {
-        ngx_etcd_text_buffer_literal(&status->out, "}");
     }
 
     return rc;
@@ -371,6 +213,19 @@ ngx_etcd_status_json_members(ngx_etcd_status_t *status,
     }
 
     return NGX_AGAIN;
+}
+
+
+/* Creates an empty pool for a list. */
+
+static ngx_int_t
+ngx_etcd_status_json_pool(ngx_etcd_status_t *status)
+{
+    ngx_etcd_status_destroy(status);
+
+    status->temp = ngx_create_pool(4096, status->pool->log);
+
+    return (status->temp != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -461,6 +316,208 @@ ngx_etcd_status_json_unused(ngx_etcd_status_t *status)
 }
 
 
+/* Goes to the next stage if the stage at hand is complete. */
+
+static ngx_int_t
+ngx_etcd_status_json_next(ngx_etcd_status_t *status, ngx_int_t rc)
+{
+    if (rc == NGX_OK) {
+        status->stage++;
+        status->items = 0;
+        rc = NGX_AGAIN;
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream, ngx_uint_t stage)
+{
+    ngx_int_t  rc;
+
+    switch (stage) {
+
+    case NGX_ETCD_STATUS_JSON_HEAD:
+        rc = ngx_etcd_status_json_open(status, upstream);
+        break;
+
+    case NGX_ETCD_STATUS_JSON_MEMBERS:
+        rc = ngx_etcd_status_json_members(status, upstream);
+        break;
+
+    case NGX_ETCD_STATUS_JSON_LIST:
+        rc = ngx_etcd_status_json_list(status);
+        break;
+
+    case NGX_ETCD_STATUS_JSON_INVALID:
+        rc = ngx_etcd_status_json_invalid(status);
+        break;
+
+    default: /* NGX_ETCD_STATUS_JSON_UNUSED */
+        return ngx_etcd_status_json_unused(status);
+    }
+
+    return ngx_etcd_status_json_next(status, rc);
+}
+
+
+/* The set as an upstream of a fixed prefix. */
+
+static ngx_int_t
+ngx_etcd_status_json_one(ngx_etcd_status_t *status)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_status_json_upstream(status, &status->one,
+                                       status->stage
+                                       - NGX_ETCD_STATUS_JSON_ONE);
+    if (rc == NGX_OK) {
+        ngx_etcd_text_buffer_literal(&status->out, "}");
+    }
+
+    return rc;
+}
+
+
+/* Sets are listed only for an upstream that is asked for. */
+
+static ngx_int_t
+ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t  rc;
+
+    switch (status->stage) {
+
+    case NGX_ETCD_STATUS_JSON_BEGIN:
+        ngx_etcd_status_object_catalog(upstream);
+        ngx_etcd_status_sets_start(status, 0);
+
+        status->stage++;
+        return NGX_AGAIN;
+
+    case NGX_ETCD_STATUS_JSON_SUMS:
+        rc = ngx_etcd_status_sets_waiting(status, upstream);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+
+        ngx_etcd_status_json_name(status, &upstream->name);
+        ngx_etcd_text_buffer_literal(&status->out, "{");
+        ngx_etcd_status_json_fields(&status->out,
+                                    ngx_etcd_status_upstreams.fields, upstream);
+
+        if (status->only.len == 0) {
+            ngx_etcd_text_buffer_literal(&status->out, "}");
+            return NGX_OK;
+        }
+
+        ngx_etcd_text_buffer_literal(&status->out, ",\"list\":[");
+        ngx_etcd_status_sets_start(status, status->after);
+
+        rc = NGX_OK;
+        break;
+
+    case NGX_ETCD_STATUS_JSON_SETS:
+        rc = ngx_etcd_status_json_sets(status, upstream);
+        break;
+
+    case NGX_ETCD_STATUS_JSON_FIND:
+        rc = ngx_etcd_status_sets_find(status, upstream);
+
+        if (rc == NGX_DECLINED) {
+            ngx_etcd_text_buffer_literal(&status->out, "}");
+            return NGX_OK;
+        }
+
+        break;
+
+    default: /* NGX_ETCD_STATUS_JSON_ONE and what follows */
+        return ngx_etcd_status_json_one(status);
+    }
+
+    return ngx_etcd_status_json_next(status, rc);
+}
+
+
+static ngx_int_t
+ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
+    const ngx_etcd_status_kind_t *kind)
+{
+    ngx_int_t                    rc;
+    ngx_uint_t                   stream;
+    ngx_etcd_status_upstream_t  *upstream;
+
+    ngx_etcd_status_json_begin(status, kind->name, "{");
+
+    stream = (kind == &ngx_etcd_status_stream_upstreams);
+    upstream = kind->row(status);
+
+    while (upstream != NULL
+           && (upstream->service->stream != stream
+               || !ngx_etcd_status_wanted(status, upstream)))
+    {
+        status->row++;
+        upstream = kind->row(status);
+    }
+
+    if (upstream == NULL) {
+        ngx_etcd_text_buffer_literal(&status->out, "}");
+        return NGX_OK;
+    }
+
+    rc = upstream->catalog ? ngx_etcd_status_json_catalog(status, upstream)
+                           : ngx_etcd_status_json_upstream(status, upstream,
+                                                           status->stage);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ngx_etcd_status_destroy(status);
+
+    /* the next upstream is preceded by a comma */
+
+    status->row++;
+    status->stage = NGX_ETCD_STATUS_JSON_HEAD;
+    status->items = 1;
+
+    return NGX_AGAIN;
+}
+
+
+/* Writes the entries of one table; NGX_DECLINED: there are no more tables. */
+
+static ngx_int_t
+ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
+    ngx_etcd_lock_name_t *name, ngx_uint_t number, ngx_etcd_lock_row_e state)
+{
+    ngx_int_t                       rc;
+    ngx_pid_t                       pid;
+    ngx_uint_t                      i, n;
+    ngx_etcd_lock_entry_t           entries[NGX_ETCD_LOCK_TABLE_ROWS];
+    ngx_etcd_status_lock_row_t     *row;
+    const ngx_etcd_status_field_t  *fields;
+
+    fields = (state == NGX_ETCD_LOCK_ROW_HELD) ? ngx_etcd_status_holder_fields
+                                               : ngx_etcd_status_waiter_fields;
+    row = &status->object.lock_row;
+
+    rc = ngx_etcd_lock_table_read(&name->cluster->zone, number, name->stats,
+                                  state, entries, &n, &pid);
+
+    for (i = 0; i < n; i++) {
+        ngx_etcd_status_object_lock_row(row, &entries[i], pid);
+        ngx_etcd_status_json_item(status, fields, row);
+    }
+
+    return rc;
+}
+
+
 /* Holders and waiters are written worker by worker. */
 
 static ngx_int_t
@@ -528,35 +585,6 @@ ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
 }
 
 
-/* Writes the entries of one table; NGX_DECLINED: there are no more tables. */
-
-static ngx_int_t
-ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
-    ngx_etcd_lock_name_t *name, ngx_uint_t number, ngx_etcd_lock_row_e state)
-{
-    ngx_int_t                       rc;
-    ngx_pid_t                       pid;
-    ngx_uint_t                      i, n;
-    ngx_etcd_lock_entry_t           entries[NGX_ETCD_LOCK_TABLE_ROWS];
-    ngx_etcd_status_lock_row_t     *row;
-    const ngx_etcd_status_field_t  *fields;
-
-    fields = (state == NGX_ETCD_LOCK_ROW_HELD) ? ngx_etcd_status_holder_fields
-                                               : ngx_etcd_status_waiter_fields;
-    row = &status->object.lock_row;
-
-    rc = ngx_etcd_lock_table_read(&name->cluster->zone, number, name->stats,
-                                  state, entries, &n, &pid);
-
-    for (i = 0; i < n; i++) {
-        ngx_etcd_status_object_lock_row(row, &entries[i], pid);
-        ngx_etcd_status_json_item(status, fields, row);
-    }
-
-    return rc;
-}
-
-
 static ngx_int_t
 ngx_etcd_status_json_zone(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
@@ -567,6 +595,34 @@ ngx_etcd_status_json_zone(ngx_etcd_status_t *status,
     ngx_etcd_text_buffer_literal(&status->out, "}");
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_status_json_take_events(ngx_etcd_status_t *status)
+{
+    ngx_etcd_conf_t  **ecf;
+
+    if (ngx_etcd_status_json_pool(status) != NGX_OK
+        || ngx_array_init(&status->list, status->temp, NGX_ETCD_ZONE_EVENTS,
+                          sizeof(ngx_etcd_zone_event_t))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    ecf = status->conf->clusters.elts;
+
+    if (ngx_etcd_zone_get_events(&ecf[status->row]->zone, status->list.elts,
+                                 &status->list.nelts)
+        != NGX_OK)
+    {
+        return NGX_BUSY;
+    }
+
+    status->stage = 1;
+
+    return NGX_AGAIN;
 }
 
 
@@ -612,34 +668,6 @@ ngx_etcd_status_json_events(ngx_etcd_status_t *status,
 }
 
 
-static ngx_int_t
-ngx_etcd_status_json_take_events(ngx_etcd_status_t *status)
-{
-    ngx_etcd_conf_t  **ecf;
-
-    if (ngx_etcd_status_json_pool(status) != NGX_OK
-        || ngx_array_init(&status->list, status->temp, NGX_ETCD_ZONE_EVENTS,
-                          sizeof(ngx_etcd_zone_event_t))
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ecf = status->conf->clusters.elts;
-
-    if (ngx_etcd_zone_get_events(&ecf[status->row]->zone, status->list.elts,
-                                 &status->list.nelts)
-        != NGX_OK)
-    {
-        return NGX_BUSY;
-    }
-
-    status->stage = 1;
-
-    return NGX_AGAIN;
-}
-
-
 /* Writes one object of a kind. */
 
 static ngx_int_t
@@ -667,59 +695,4 @@ ngx_etcd_status_json_map(ngx_etcd_status_t *status,
     status->row++;
 
     return NGX_AGAIN;
-}
-
-
-/* Writes the start of a part, once. */
-
-static void
-ngx_etcd_status_json_begin(ngx_etcd_status_t *status, const char *name,
-    const char *bracket)
-{
-    if (!status->begun) {
-        status->begun = 1;
-        ngx_etcd_text_buffer_printf(&status->out, ",\"%s\":%s", name, bracket);
-    }
-}
-
-
-static void
-ngx_etcd_status_json_comma(ngx_etcd_status_t *status)
-{
-    if (status->items++ != 0) {
-        ngx_etcd_text_buffer_literal(&status->out, ",");
-    }
-}
-
-
-static void
-ngx_etcd_status_json_name(ngx_etcd_status_t *status, ngx_str_t *name)
-{
-    ngx_etcd_status_json_comma(status);
-    ngx_etcd_text_buffer_text(&status->out, name);
-    ngx_etcd_text_buffer_literal(&status->out, ":");
-}
-
-
-static void
-ngx_etcd_status_json_item(ngx_etcd_status_t *status,
-    const ngx_etcd_status_field_t *fields, void *object)
-{
-    ngx_etcd_status_json_comma(status);
-    ngx_etcd_text_buffer_literal(&status->out, "{");
-    ngx_etcd_status_json_fields(&status->out, fields, object);
-    ngx_etcd_text_buffer_literal(&status->out, "}");
-}
-
-
-/* Creates an empty pool for a list. */
-
-static ngx_int_t
-ngx_etcd_status_json_pool(ngx_etcd_status_t *status)
-{
-    ngx_etcd_status_destroy(status);
-
-    status->temp = ngx_create_pool(4096, status->pool->log);
-
-    return (status->temp != NULL) ? NGX_OK : NGX_ERROR;
 }

@@ -9,44 +9,6 @@
 #include <ngx_etcd_status_json_fields.h>
 
 
-static ngx_uint_t ngx_etcd_status_json_fields_absent(
-    const ngx_etcd_status_field_t *field, void *value);
-static void ngx_etcd_status_json_fields_value(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_field_t *field, void *value);
-static void ngx_etcd_status_json_fields_list(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_field_t *fields, ngx_etcd_status_list_t *list);
-
-
-void
-ngx_etcd_status_json_fields(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_field_t *fields, void *object)
-{
-    void                           *value;
-    ngx_uint_t                      n;
-    const ngx_etcd_status_field_t  *field;
-
-    n = 0;
-
-    for (field = fields; field->type != NGX_ETCD_STATUS_END; field++) {
-
-        value = ngx_etcd_status_at(object, field);
-
-        if (ngx_etcd_status_json_fields_absent(field, value)) {
-            continue;
-        }
-
-        if (n++ != 0) {
-            ngx_etcd_text_buffer_literal(out, ",");
-        }
-
-        ngx_etcd_text_buffer_literal(out, "\"");
-        ngx_etcd_text_buffer_bytes(out, field->name.data, field->name.len);
-        ngx_etcd_text_buffer_literal(out, "\":");
-        ngx_etcd_status_json_fields_value(out, field, value);
-    }
-}
-
-
 static ngx_uint_t
 ngx_etcd_status_json_fields_absent(const ngx_etcd_status_field_t *field,
     void *value)
@@ -67,6 +29,31 @@ ngx_etcd_status_json_fields_absent(const ngx_etcd_status_field_t *field,
     default:
         return field->type == NGX_ETCD_STATUS_STREAM;
     }
+}
+
+
+static void
+ngx_etcd_status_json_fields_list(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_status_field_t *fields, ngx_etcd_status_list_t *list)
+{
+    u_char      *object;
+    ngx_uint_t   i;
+
+    object = list->elts;
+
+    for (i = 0; i < list->nelts; i++) {
+        ngx_etcd_text_buffer_bytes(out, (i == 0) ? "[{" : ",{", 2);
+        ngx_etcd_status_json_fields(out, fields, object);
+        ngx_etcd_text_buffer_literal(out, "}");
+
+        object += list->size;
+    }
+
+    if (list->nelts == 0) {
+        ngx_etcd_text_buffer_literal(out, "[");
+    }
+
+    ngx_etcd_text_buffer_literal(out, "]");
 }
 
 
@@ -110,26 +97,31 @@ ngx_etcd_status_json_fields_value(ngx_etcd_text_buffer_t *out,
 }
 
 
-static void
-ngx_etcd_status_json_fields_list(ngx_etcd_text_buffer_t *out,
-    const ngx_etcd_status_field_t *fields, ngx_etcd_status_list_t *list)
+void
+ngx_etcd_status_json_fields(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_status_field_t *fields, void *object)
 {
-    u_char      *object;
-    ngx_uint_t   i;
+    void                           *value;
+    ngx_uint_t                      n;
+    const ngx_etcd_status_field_t  *field;
 
-    object = list->elts;
+    n = 0;
 
-    for (i = 0; i < list->nelts; i++) {
-        ngx_etcd_text_buffer_bytes(out, (i == 0) ? "[{" : ",{", 2);
-        ngx_etcd_status_json_fields(out, fields, object);
-        ngx_etcd_text_buffer_literal(out, "}");
+    for (field = fields; field->type != NGX_ETCD_STATUS_END; field++) {
 
-        object += list->size;
+        value = ngx_etcd_status_at(object, field);
+
+        if (ngx_etcd_status_json_fields_absent(field, value)) {
+            continue;
+        }
+
+        if (n++ != 0) {
+            ngx_etcd_text_buffer_literal(out, ",");
+        }
+
+        ngx_etcd_text_buffer_literal(out, "\"");
+        ngx_etcd_text_buffer_bytes(out, field->name.data, field->name.len);
+        ngx_etcd_text_buffer_literal(out, "\":");
+        ngx_etcd_status_json_fields_value(out, field, value);
     }
-
-    if (list->nelts == 0) {
-        ngx_etcd_text_buffer_literal(out, "[");
-    }
-
-    ngx_etcd_text_buffer_literal(out, "]");
 }

@@ -17,32 +17,6 @@
 #include <ngx_etcd_version.h>
 
 
-static void ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
-    ngx_etcd_conf_t *ecf);
-static int64_t ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf);
-static void ngx_etcd_status_object_version(
-    ngx_etcd_status_endpoint_t *endpoint, ngx_etcd_zone_t *zone);
-static void ngx_etcd_status_object_endpoints(
-    ngx_etcd_status_cluster_t *cluster, ngx_etcd_conf_t *ecf);
-static void ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
-    ngx_etcd_zone_endpoints_t *endpoints);
-static int64_t ngx_etcd_status_object_closed(ngx_etcd_table_conf_t *rules);
-static void ngx_etcd_status_object_absent(
-    ngx_etcd_status_upstream_t *upstream);
-static void ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
-    ngx_etcd_member_set_t *set);
-static void ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
-    ngx_etcd_view_member_t *view);
-static void ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
-    ngx_etcd_member_pack_t *record);
-static void ngx_etcd_status_object_map(ngx_etcd_status_variable_t *variable,
-    ngx_etcd_value_map_t *map);
-static void ngx_etcd_status_object_variable_state(ngx_str_t *state,
-    ngx_etcd_shared_value_view_t *view);
-static void ngx_etcd_status_object_str(ngx_str_t *str, u_char *data,
-    size_t len);
-
-
 ngx_str_t  ngx_etcd_status_cluster_states[] = {
     ngx_string("idle"),
     ngx_string("connecting"),
@@ -115,35 +89,19 @@ ngx_etcd_status_object_zone(ngx_etcd_status_zone_t *zone,
 }
 
 
-void
-ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
-    ngx_etcd_conf_t *ecf)
+static int64_t
+ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf)
 {
-    ngx_etcd_zone_cluster_t  *zc;
+    ngx_msec_int_t  silence;
 
-    zc = &ecf->zone.sh->cluster;
+    if (!ngx_etcd_agent_wanted(ecf)) {
+        return NGX_ETCD_STATUS_ABSENT;
+    }
 
-    cluster->name = ecf->name;
-    cluster->state = ngx_etcd_status_cluster_states[
-                                    ngx_etcd_status_cluster_state(ecf)];
+    silence = (ngx_msec_int_t) (ngx_current_msec - ecf->zone.sh->heartbeat);
 
-    cluster->id.data = cluster->id_text;
-    cluster->id.len = ngx_sprintf(cluster->id_text, "%xL", zc->cluster_id)
-                      - cluster->id_text;
-
-    cluster->agent_up = ngx_etcd_status_object_agent_up(ecf);
-    cluster->revision = ngx_etcd_peer_data_known(ecf);
-    cluster->staleness = ngx_etcd_zone_staleness(&ecf->zone);
-    cluster->reconnects = zc->reconnects;
-    cluster->resyncs = zc->resyncs;
-    cluster->repairs = zc->repairs;
-    cluster->visible = &ecf->zone.sh->visible;
-    cluster->zone.size = ecf->zone_size;
-    cluster->zone.used = ngx_etcd_zone_used(&ecf->zone);
-    cluster->zone.stall = ecf->zone.sh->stall;
-
-    ngx_etcd_status_object_database(cluster, ecf);
-    ngx_etcd_status_object_endpoints(cluster, ecf);
+    return ngx_etcd_zone_owner(&ecf->zone) != 0
+           && silence <= NGX_ETCD_AGENT_STALE;
 }
 
 
@@ -179,19 +137,60 @@ ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
 }
 
 
-static int64_t
-ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf)
+/* Before there is an agent, no endpoints are published. */
+
+static void
+ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
+    ngx_etcd_zone_endpoints_t *endpoints)
 {
-    ngx_msec_int_t  silence;
+    ngx_uint_t                 i;
+    ngx_etcd_endpoint_t       *configured;
+    ngx_etcd_zone_endpoint_t  *ep;
 
-    if (!ngx_etcd_agent_wanted(ecf)) {
-        return NGX_ETCD_STATUS_ABSENT;
+    configured = ecf->client.endpoints.elts;
+
+    endpoints->n = ecf->client.endpoints.nelts;
+    endpoints->current = -1;
+
+    for (i = 0; i < endpoints->n; i++) {
+        ep = &endpoints->list[i];
+
+        ep->state = NGX_ETCD_ENDPOINT_UNUSED;
+        ep->learned = 0;
+        ep->url_len = ngx_min(configured[i].url.len, NGX_ETCD_ZONE_URL_LEN);
+
+        ngx_memcpy(ep->url, configured[i].url.data, ep->url_len);
     }
+}
 
-    silence = (ngx_msec_int_t) (ngx_current_msec - ecf->zone.sh->heartbeat);
 
-    return ngx_etcd_zone_owner(&ecf->zone) != 0
-           && silence <= NGX_ETCD_AGENT_STALE;
+static void
+ngx_etcd_status_object_str(ngx_str_t *str, u_char *data, size_t len)
+{
+    str->data = data;
+    str->len = len;
+}
+
+
+static void
+ngx_etcd_status_object_version(ngx_etcd_status_endpoint_t *endpoint,
+    ngx_etcd_zone_t *zone)
+{
+    uint64_t  version;
+
+    version = ngx_etcd_server_versions_get(zone, &endpoint->url);
+
+    endpoint->version.data = NULL;
+    endpoint->version.len = 0;
+    endpoint->known = NGX_ETCD_STATUS_ABSENT;
+
+    if (version != 0) {
+        endpoint->version.data = endpoint->version_text;
+        endpoint->version.len =
+            ngx_etcd_server_version_text(endpoint->version_text, version)
+            - endpoint->version_text;
+        endpoint->known = 1;
+    }
 }
 
 
@@ -236,52 +235,35 @@ ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
 }
 
 
-static void
-ngx_etcd_status_object_version(ngx_etcd_status_endpoint_t *endpoint,
-    ngx_etcd_zone_t *zone)
+void
+ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
+    ngx_etcd_conf_t *ecf)
 {
-    uint64_t  version;
+    ngx_etcd_zone_cluster_t  *zc;
 
-    version = ngx_etcd_server_versions_get(zone, &endpoint->url);
+    zc = &ecf->zone.sh->cluster;
 
-    endpoint->version.data = NULL;
-    endpoint->version.len = 0;
-    endpoint->known = NGX_ETCD_STATUS_ABSENT;
+    cluster->name = ecf->name;
+    cluster->state = ngx_etcd_status_cluster_states[
+                                    ngx_etcd_status_cluster_state(ecf)];
 
-    if (version != 0) {
-        endpoint->version.data = endpoint->version_text;
-        endpoint->version.len =
-            ngx_etcd_server_version_text(endpoint->version_text, version)
-            - endpoint->version_text;
-        endpoint->known = 1;
-    }
-}
+    cluster->id.data = cluster->id_text;
+    cluster->id.len = ngx_sprintf(cluster->id_text, "%xL", zc->cluster_id)
+                      - cluster->id_text;
 
+    cluster->agent_up = ngx_etcd_status_object_agent_up(ecf);
+    cluster->revision = ngx_etcd_peer_data_known(ecf);
+    cluster->staleness = ngx_etcd_zone_staleness(&ecf->zone);
+    cluster->reconnects = zc->reconnects;
+    cluster->resyncs = zc->resyncs;
+    cluster->repairs = zc->repairs;
+    cluster->visible = &ecf->zone.sh->visible;
+    cluster->zone.size = ecf->zone_size;
+    cluster->zone.used = ngx_etcd_zone_used(&ecf->zone);
+    cluster->zone.stall = ecf->zone.sh->stall;
 
-/* Before there is an agent, no endpoints are published. */
-
-static void
-ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
-    ngx_etcd_zone_endpoints_t *endpoints)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_endpoint_t       *configured;
-    ngx_etcd_zone_endpoint_t  *ep;
-
-    configured = ecf->client.endpoints.elts;
-
-    endpoints->n = ecf->client.endpoints.nelts;
-    endpoints->current = -1;
-
-    for (i = 0; i < endpoints->n; i++) {
-        ep = &endpoints->list[i];
-
-        ep->state = NGX_ETCD_ENDPOINT_UNUSED;
-        ep->learned = 0;
-        ep->url_len = ngx_min(configured[i].url.len, NGX_ETCD_ZONE_URL_LEN);
-
-        ngx_memcpy(ep->url, configured[i].url.data, ep->url_len);
-    }
+    ngx_etcd_status_object_database(cluster, ecf);
+    ngx_etcd_status_object_endpoints(cluster, ecf);
 }
 
 
@@ -311,6 +293,24 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
 
     upstream->kind.data = (u_char *) service->source->kind;
     upstream->kind.len = ngx_strlen(service->source->kind);
+}
+
+
+/* Clears the numbers that only some upstreams have. */
+
+static void
+ngx_etcd_status_object_absent(ngx_etcd_status_upstream_t *upstream)
+{
+    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
+    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
+    upstream->terms = NGX_ETCD_STATUS_ABSENT;
+    upstream->ejections = NGX_ETCD_STATUS_ABSENT;
+    upstream->holds = NGX_ETCD_STATUS_ABSENT;
+    upstream->would_hold = NGX_ETCD_STATUS_ABSENT;
+    upstream->held = NGX_ETCD_STATUS_ABSENT;
+    upstream->checks = NGX_ETCD_STATUS_ABSENT;
+    upstream->check_failures = NGX_ETCD_STATUS_ABSENT;
+    upstream->panic = NGX_ETCD_STATUS_ABSENT;
 }
 
 
@@ -349,6 +349,25 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
     upstream->over = map->over;
     upstream->unmatched = map->unmatched;
     upstream->tables = catalog->cache.n;
+}
+
+
+static void
+ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_member_set_t *set)
+{
+    int64_t  left;
+
+    upstream->holds = set->holds;
+
+    if (upstream->service->guard.dry) {
+        upstream->would_hold = set->dry_holds;
+    }
+
+    if (set->held_until != 0) {
+        left = set->held_until - ngx_etcd_clock();
+        upstream->held = ngx_max(left, 0) / 1000;
+    }
 }
 
 
@@ -409,39 +428,52 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
 }
 
 
-/* Clears the numbers that only some upstreams have. */
-
 static void
-ngx_etcd_status_object_absent(ngx_etcd_status_upstream_t *upstream)
+ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
+    ngx_etcd_view_member_t *view)
 {
-    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
-    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
-    upstream->terms = NGX_ETCD_STATUS_ABSENT;
-    upstream->ejections = NGX_ETCD_STATUS_ABSENT;
-    upstream->holds = NGX_ETCD_STATUS_ABSENT;
-    upstream->would_hold = NGX_ETCD_STATUS_ABSENT;
-    upstream->held = NGX_ETCD_STATUS_ABSENT;
-    upstream->checks = NGX_ETCD_STATUS_ABSENT;
-    upstream->check_failures = NGX_ETCD_STATUS_ABSENT;
-    upstream->panic = NGX_ETCD_STATUS_ABSENT;
+    ngx_etcd_note_t  *note;
+
+    note = &view->note;
+
+    ngx_str_null(&member->check);
+    member->check_for = NGX_ETCD_STATUS_ABSENT;
+    member->check_took = NGX_ETCD_STATUS_ABSENT;
+    member->check_row = NGX_ETCD_STATUS_ABSENT;
+    member->check_up = NGX_ETCD_STATUS_ABSENT;
+
+    if (note->result == NGX_ETCD_CHECK_NONE) {
+        return;
+    }
+
+    ngx_etcd_check_result_text(note->result, note->status, member->check_text,
+                               &member->check);
+
+    member->check_for = ngx_max((int32_t) ((uint32_t) ngx_time()
+                                           - note->since), 0);
+    member->check_took = note->took;
+    member->check_row = note->row;
+    member->check_up = !(view->verdict & NGX_ETCD_VERDICT_CHECKS);
 }
 
 
 static void
-ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
-    ngx_etcd_member_set_t *set)
+ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
+    ngx_etcd_member_pack_t *record)
 {
-    int64_t  left;
+    u_char  *last;
 
-    upstream->holds = set->holds;
+    if (record->unresolved) {
+        member->reason = record->name;
 
-    if (upstream->service->guard.dry) {
-        upstream->would_hold = set->dry_holds;
-    }
+    } else if (record->refused + record->beyond != 0) {
+        last = ngx_snprintf(member->reason_text, sizeof(member->reason_text),
+                            "not all addresses of its host are used: %ui may "
+                            "not be, %ui are too many", record->refused,
+                            record->beyond);
 
-    if (set->held_until != 0) {
-        left = set->held_until - ngx_etcd_clock();
-        upstream->held = ngx_max(left, 0) / 1000;
+        ngx_etcd_status_object_str(&member->reason, member->reason_text,
+                                    last - member->reason_text);
     }
 }
 
@@ -495,56 +527,6 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
 
     if (record.unresolved) {
         member->address = member->host;
-    }
-}
-
-
-static void
-ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
-    ngx_etcd_view_member_t *view)
-{
-    ngx_etcd_note_t  *note;
-
-    note = &view->note;
-
-    ngx_str_null(&member->check);
-    member->check_for = NGX_ETCD_STATUS_ABSENT;
-    member->check_took = NGX_ETCD_STATUS_ABSENT;
-    member->check_row = NGX_ETCD_STATUS_ABSENT;
-    member->check_up = NGX_ETCD_STATUS_ABSENT;
-
-    if (note->result == NGX_ETCD_CHECK_NONE) {
-        return;
-    }
-
-    ngx_etcd_check_result_text(note->result, note->status, member->check_text,
-                               &member->check);
-
-    member->check_for = ngx_max((int32_t) ((uint32_t) ngx_time()
-                                           - note->since), 0);
-    member->check_took = note->took;
-    member->check_row = note->row;
-    member->check_up = !(view->verdict & NGX_ETCD_VERDICT_CHECKS);
-}
-
-
-static void
-ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
-    ngx_etcd_member_pack_t *record)
-{
-    u_char  *last;
-
-    if (record->unresolved) {
-        member->reason = record->name;
-
-    } else if (record->refused + record->beyond != 0) {
-        last = ngx_snprintf(member->reason_text, sizeof(member->reason_text),
-                            "not all addresses of its host are used: %ui may "
-                            "not be, %ui are too many", record->refused,
-                            record->beyond);
-
-        ngx_etcd_status_object_str(&member->reason, member->reason_text,
-                                    last - member->reason_text);
     }
 }
 
@@ -665,53 +647,6 @@ ngx_etcd_status_object_lock_row(ngx_etcd_status_lock_row_t *row,
 }
 
 
-void
-ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
-    ngx_etcd_set_variable_t *sv)
-{
-    ngx_etcd_shared_value_view_t  *view;
-
-    variable->name = sv->name;
-    variable->cluster = sv->cluster->name;
-    variable->key = sv->key;
-    variable->refused = NGX_ETCD_STATUS_ABSENT;
-    variable->values = NGX_ETCD_STATUS_ABSENT;
-    variable->limit = NGX_ETCD_STATUS_ABSENT;
-    variable->unused = NGX_ETCD_STATUS_ABSENT;
-    variable->invalid = NGX_ETCD_STATUS_ABSENT;
-
-    ngx_str_null(&variable->value);
-    ngx_str_null(&variable->reason);
-    ngx_str_set(&variable->otherwise, "");
-
-    if (!sv->secret && sv->otherwise.data != NULL) {
-        variable->otherwise = sv->otherwise;
-    }
-
-    if (sv->map != NULL) {
-        variable->limit = sv->map->limit;
-        ngx_etcd_status_object_map(variable, sv->map->map);
-        return;
-    }
-
-    view = ngx_etcd_value_get(sv->value);
-
-    variable->revision = view->modified;
-
-    ngx_etcd_status_object_variable_state(&variable->state, view);
-
-    if (view->modified != 0) {
-        ngx_etcd_status_object_str(&variable->value, view->value, view->len);
-    }
-
-    if (view->refused != 0) {
-        variable->refused = view->refused;
-        ngx_etcd_status_object_str(&variable->reason, view->reason,
-                                    view->reason_len);
-    }
-}
-
-
 /* Values themselves are not shown: there may be many, and private keys. */
 
 static void
@@ -762,6 +697,53 @@ ngx_etcd_status_object_variable_state(ngx_str_t *state,
 
 
 void
+ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
+    ngx_etcd_set_variable_t *sv)
+{
+    ngx_etcd_shared_value_view_t  *view;
+
+    variable->name = sv->name;
+    variable->cluster = sv->cluster->name;
+    variable->key = sv->key;
+    variable->refused = NGX_ETCD_STATUS_ABSENT;
+    variable->values = NGX_ETCD_STATUS_ABSENT;
+    variable->limit = NGX_ETCD_STATUS_ABSENT;
+    variable->unused = NGX_ETCD_STATUS_ABSENT;
+    variable->invalid = NGX_ETCD_STATUS_ABSENT;
+
+    ngx_str_null(&variable->value);
+    ngx_str_null(&variable->reason);
+    ngx_str_set(&variable->otherwise, "");
+
+    if (!sv->secret && sv->otherwise.data != NULL) {
+        variable->otherwise = sv->otherwise;
+    }
+
+    if (sv->map != NULL) {
+        variable->limit = sv->map->limit;
+        ngx_etcd_status_object_map(variable, sv->map->map);
+        return;
+    }
+
+    view = ngx_etcd_value_get(sv->value);
+
+    variable->revision = view->modified;
+
+    ngx_etcd_status_object_variable_state(&variable->state, view);
+
+    if (view->modified != 0) {
+        ngx_etcd_status_object_str(&variable->value, view->value, view->len);
+    }
+
+    if (view->refused != 0) {
+        variable->refused = view->refused;
+        ngx_etcd_status_object_str(&variable->reason, view->reason,
+                                    view->reason_len);
+    }
+}
+
+
+void
 ngx_etcd_status_object_event(ngx_etcd_status_event_t *event,
     ngx_etcd_zone_event_t *change)
 {
@@ -788,12 +770,4 @@ ngx_etcd_status_object_event(ngx_etcd_status_event_t *event,
 
     event->change = changes[change->change & 3];
     event->revision = change->revision;
-}
-
-
-static void
-ngx_etcd_status_object_str(ngx_str_t *str, u_char *data, size_t len)
-{
-    str->data = data;
-    str->len = len;
 }

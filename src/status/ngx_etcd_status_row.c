@@ -15,14 +15,6 @@
 #define NGX_ETCD_STATUS_ROW_OTHER  (sizeof(" ()") + NGX_INT_T_LEN)
 
 
-static ngx_uint_t ngx_etcd_status_row_number(
-    ngx_etcd_set_variable_t **variables, ngx_uint_t n);
-static ngx_uint_t ngx_etcd_status_row_same(ngx_etcd_set_variable_t *one,
-    ngx_etcd_set_variable_t *two);
-static ngx_int_t ngx_etcd_status_row_name(ngx_etcd_status_t *status,
-    ngx_str_t *name, ngx_uint_t number);
-
-
 void *
 ngx_etcd_status_row_nginx(ngx_etcd_status_t *status)
 {
@@ -153,38 +145,14 @@ ngx_etcd_status_row_lock(ngx_etcd_status_t *status)
 }
 
 
-void *
-ngx_etcd_status_row_variable(ngx_etcd_status_t *status)
+static ngx_uint_t
+ngx_etcd_status_row_same(ngx_etcd_set_variable_t *one,
+    ngx_etcd_set_variable_t *two)
 {
-    ngx_uint_t                 number;
-    ngx_etcd_set_variable_t  **variables;
-
-    variables = status->conf->set_variables.elts;
-
-    for ( /* void */ ; status->row < status->conf->set_variables.nelts;
-         status->row++)
-    {
-        number = ngx_etcd_status_row_number(variables, status->row);
-
-        if (number == 0) {
-            continue;
-        }
-
-        ngx_etcd_status_object_variable(&status->object.variable,
-                                        variables[status->row]);
-
-        if (ngx_etcd_status_row_name(status, &status->object.variable.name,
-                                     number)
-            != NGX_OK)
-        {
-            status->out.failed = 1;
-            return NULL;
-        }
-
-        return &status->object.variable;
-    }
-
-    return NULL;
+    return one->value == two->value
+           && one->map == two->map
+           && ngx_etcd_str_equal(&one->key, &two->key)
+           && ngx_etcd_str_equal(&one->otherwise, &two->otherwise);
 }
 
 
@@ -219,17 +187,6 @@ ngx_etcd_status_row_number(ngx_etcd_set_variable_t **variables, ngx_uint_t n)
 }
 
 
-static ngx_uint_t
-ngx_etcd_status_row_same(ngx_etcd_set_variable_t *one,
-    ngx_etcd_set_variable_t *two)
-{
-    return one->value == two->value
-           && one->map == two->map
-           && ngx_etcd_str_equal(&one->key, &two->key)
-           && ngx_etcd_str_equal(&one->otherwise, &two->otherwise);
-}
-
-
 static ngx_int_t
 ngx_etcd_status_row_name(ngx_etcd_status_t *status, ngx_str_t *name,
     ngx_uint_t number)
@@ -249,4 +206,39 @@ ngx_etcd_status_row_name(ngx_etcd_status_t *status, ngx_str_t *name,
     name->data = p;
 
     return NGX_OK;
+}
+
+
+void *
+ngx_etcd_status_row_variable(ngx_etcd_status_t *status)
+{
+    ngx_uint_t                 number;
+    ngx_etcd_set_variable_t  **variables;
+
+    variables = status->conf->set_variables.elts;
+
+    for ( /* void */ ; status->row < status->conf->set_variables.nelts;
+         status->row++)
+    {
+        number = ngx_etcd_status_row_number(variables, status->row);
+
+        if (number == 0) {
+            continue;
+        }
+
+        ngx_etcd_status_object_variable(&status->object.variable,
+                                        variables[status->row]);
+
+        if (ngx_etcd_status_row_name(status, &status->object.variable.name,
+                                     number)
+            != NGX_OK)
+        {
+            status->out.failed = 1;
+            return NULL;
+        }
+
+        return &status->object.variable;
+    }
+
+    return NULL;
 }

@@ -21,17 +21,6 @@ typedef struct {
 } ngx_etcd_status_sets_item_t;
 
 
-static ngx_int_t ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
-static ngx_uint_t ngx_etcd_status_sets_wanted(ngx_etcd_status_t *status,
-    ngx_str_t *name);
-static ngx_int_t ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
-    ngx_etcd_catalog_conf_t *catalog);
-static void ngx_etcd_status_sets_add(ngx_etcd_status_t *status);
-static ngx_int_t ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream);
-
-
 void
 ngx_etcd_status_sets_start(ngx_etcd_status_t *status, uint32_t after)
 {
@@ -43,39 +32,74 @@ ngx_etcd_status_sets_start(ngx_etcd_status_t *status, uint32_t after)
 }
 
 
-ngx_int_t
-ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream)
+/* NGX_DONE: there are no more sets. */
+
+static ngx_int_t
+ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
+    ngx_etcd_catalog_conf_t *catalog)
 {
-    ngx_int_t  rc;
+    ngx_int_t                     i, n;
+    ngx_str_t                     prefixes[NGX_ETCD_STATUS_SETS_PIECE];
+    ngx_etcd_set_found_t          found[NGX_ETCD_STATUS_SETS_PIECE];
+    ngx_etcd_status_sets_item_t  *item;
 
-    status->view.n = 0;
+    ngx_etcd_status_destroy(status);
 
-    if (!status->reading) {
-        rc = ngx_etcd_status_sets_open(status, upstream);
+    status->list.nelts = 0;
+    status->listed = 0;
 
-        if (rc != NGX_OK) {
-            return rc;
+    status->temp = ngx_create_pool(4096, status->pool->log);
+
+    if (status->temp == NULL
+        || ngx_array_init(&status->list, status->temp,
+                          NGX_ETCD_STATUS_SETS_PIECE,
+                          sizeof(ngx_etcd_status_sets_item_t))
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    n = ngx_etcd_set_map_list(catalog->service.zone, catalog->map,
+                              catalog->map_id, status->last_set, found,
+                              prefixes, NGX_ETCD_STATUS_SETS_PIECE,
+                              status->temp);
+    if (n <= 0) {
+        return (n == 0) ? NGX_DONE : (n == NGX_AGAIN) ? NGX_BUSY : n;
+    }
+
+    item = status->list.elts;
+
+    for (i = 0; i < n; i++) {
+        item[i].found = found[i];
+        ngx_etcd_pattern_name(&catalog->pattern, &prefixes[i], &item[i].name);
+    }
+
+    status->list.nelts = n;
+
+    return NGX_OK;
+}
+
+
+/* The name contains what was asked for. */
+
+static ngx_uint_t
+ngx_etcd_status_sets_wanted(ngx_etcd_status_t *status, ngx_str_t *name)
+{
+    size_t  i;
+
+    if (status->like.len == 0) {
+        return 1;
+    }
+
+    for (i = 0; i + status->like.len <= name->len; i++) {
+        if (ngx_memcmp(name->data + i, status->like.data, status->like.len)
+            == 0)
+        {
+            return 1;
         }
     }
 
-    rc = ngx_etcd_status_read(status);
-
-    if (rc == NGX_BUSY) {
-        return NGX_BUSY;
-    }
-
-    ngx_etcd_status_sets_add(status);
-
-    if (rc != NGX_DONE) {
-        return NGX_AGAIN;
-    }
-
-    status->object.set.requests = ngx_etcd_view_requests(&status->view);
-    ngx_etcd_status_unused(status->object.set.unused, &status->view);
-    status->reading = 0;
-
-    return NGX_OK;
+    return 0;
 }
 
 
@@ -135,77 +159,6 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
 }
 
 
-/* The name contains what was asked for. */
-
-static ngx_uint_t
-ngx_etcd_status_sets_wanted(ngx_etcd_status_t *status, ngx_str_t *name)
-{
-    size_t  i;
-
-    if (status->like.len == 0) {
-        return 1;
-    }
-
-    for (i = 0; i + status->like.len <= name->len; i++) {
-        if (ngx_memcmp(name->data + i, status->like.data, status->like.len)
-            == 0)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/* NGX_DONE: there are no more sets. */
-
-static ngx_int_t
-ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
-    ngx_etcd_catalog_conf_t *catalog)
-{
-    ngx_int_t                     i, n;
-    ngx_str_t                     prefixes[NGX_ETCD_STATUS_SETS_PIECE];
-    ngx_etcd_set_found_t          found[NGX_ETCD_STATUS_SETS_PIECE];
-    ngx_etcd_status_sets_item_t  *item;
-
-    ngx_etcd_status_destroy(status);
-
-    status->list.nelts = 0;
-    status->listed = 0;
-
-    status->temp = ngx_create_pool(4096, status->pool->log);
-
-    if (status->temp == NULL
-        || ngx_array_init(&status->list, status->temp,
-                          NGX_ETCD_STATUS_SETS_PIECE,
-                          sizeof(ngx_etcd_status_sets_item_t))
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    n = ngx_etcd_set_map_list(catalog->service.zone, catalog->map,
-                              catalog->map_id, status->last_set, found,
-                              prefixes, NGX_ETCD_STATUS_SETS_PIECE,
-                              status->temp);
-    if (n <= 0) {
-        return (n == 0) ? NGX_DONE : (n == NGX_AGAIN) ? NGX_BUSY : n;
-    }
-
-    item = status->list.elts;
-
-    for (i = 0; i < n; i++) {
-        item[i].found = found[i];
-        ngx_etcd_pattern_name(&catalog->pattern, &prefixes[i], &item[i].name);
-    }
-
-    status->list.nelts = n;
-
-    return NGX_OK;
-}
-
-
 /* Members of a lower priority than all before make these backups. */
 
 static void
@@ -246,6 +199,42 @@ ngx_etcd_status_sets_add(ngx_etcd_status_t *status)
 
 
 ngx_int_t
+ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t  rc;
+
+    status->view.n = 0;
+
+    if (!status->reading) {
+        rc = ngx_etcd_status_sets_open(status, upstream);
+
+        if (rc != NGX_OK) {
+            return rc;
+        }
+    }
+
+    rc = ngx_etcd_status_read(status);
+
+    if (rc == NGX_BUSY) {
+        return NGX_BUSY;
+    }
+
+    ngx_etcd_status_sets_add(status);
+
+    if (rc != NGX_DONE) {
+        return NGX_AGAIN;
+    }
+
+    status->object.set.requests = ngx_etcd_view_requests(&status->view);
+    ngx_etcd_status_unused(status->object.set.unused, &status->view);
+    status->reading = 0;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
 ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream)
 {
@@ -280,37 +269,6 @@ ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
     }
 
     return NGX_AGAIN;
-}
-
-
-ngx_int_t
-ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream)
-{
-    ngx_int_t  rc;
-
-    if (!status->reading) {
-        return ngx_etcd_status_sets_search(status, upstream);
-    }
-
-    /* the lowest priority has to be known before the first member is shown */
-
-    rc = ngx_etcd_status_read(status);
-
-    if (rc == NGX_BUSY) {
-        return NGX_BUSY;
-    }
-
-    ngx_etcd_status_sets_add(status);
-
-    if (rc != NGX_DONE) {
-        return NGX_AGAIN;
-    }
-
-    status->one.lowest = status->object.set.lowest;
-    status->reading = 0;
-
-    return NGX_OK;
 }
 
 
@@ -395,4 +353,35 @@ ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
     status->reading = 1;
 
     return NGX_AGAIN;
+}
+
+
+ngx_int_t
+ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t  rc;
+
+    if (!status->reading) {
+        return ngx_etcd_status_sets_search(status, upstream);
+    }
+
+    /* the lowest priority has to be known before the first member is shown */
+
+    rc = ngx_etcd_status_read(status);
+
+    if (rc == NGX_BUSY) {
+        return NGX_BUSY;
+    }
+
+    ngx_etcd_status_sets_add(status);
+
+    if (rc != NGX_DONE) {
+        return NGX_AGAIN;
+    }
+
+    status->one.lowest = status->object.set.lowest;
+    status->reading = 0;
+
+    return NGX_OK;
 }

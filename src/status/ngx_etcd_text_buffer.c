@@ -21,15 +21,6 @@ static const uint32_t  ngx_etcd_text_buffer_plain[] = {
 };
 
 
-static ngx_int_t ngx_etcd_text_buffer_grow(ngx_etcd_text_buffer_t *buffer);
-static void ngx_etcd_text_buffer_quote(ngx_etcd_text_buffer_t *buffer,
-    ngx_str_t *text, const char *control);
-static void ngx_etcd_text_buffer_special(ngx_etcd_text_buffer_t *buffer,
-    u_char ch, const char *control);
-static void ngx_etcd_text_buffer_hex(ngx_etcd_text_buffer_t *buffer,
-    const char *prefix, u_char ch);
-
-
 void
 ngx_etcd_text_buffer_init(ngx_etcd_text_buffer_t *buffer, ngx_pool_t *pool,
     ngx_buf_tag_t tag)
@@ -163,17 +154,39 @@ ngx_etcd_text_buffer_number(ngx_etcd_text_buffer_t *buffer, int64_t n)
 }
 
 
-void
-ngx_etcd_text_buffer_text(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text)
+static void
+ngx_etcd_text_buffer_hex(ngx_etcd_text_buffer_t *buffer, const char *prefix,
+    u_char ch)
 {
-    ngx_etcd_text_buffer_quote(buffer, text, "\\u00");
+    u_char  digits[2];
+
+    (void) ngx_hex_dump(digits, &ch, 1);
+
+    ngx_etcd_text_buffer_bytes(buffer, prefix, ngx_strlen(prefix));
+    ngx_etcd_text_buffer_bytes(buffer, digits, 2);
 }
 
 
-void
-ngx_etcd_text_buffer_label(ngx_etcd_text_buffer_t *buffer, ngx_str_t *value)
+static void
+ngx_etcd_text_buffer_special(ngx_etcd_text_buffer_t *buffer, u_char ch,
+    const char *control)
 {
-    ngx_etcd_text_buffer_quote(buffer, value, "\\\\x");
+    switch (ch) {
+
+    case '"':
+    case '\\':
+        ngx_etcd_text_buffer_literal(buffer, "\\");
+        ngx_etcd_text_buffer_bytes(buffer, &ch, 1);
+        return;
+
+    case '\n':
+        ngx_etcd_text_buffer_literal(buffer, "\\n");
+        return;
+
+    default:
+        ngx_etcd_text_buffer_hex(buffer, control, ch);
+        return;
+    }
 }
 
 
@@ -229,37 +242,15 @@ ngx_etcd_text_buffer_quote(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text,
 }
 
 
-static void
-ngx_etcd_text_buffer_special(ngx_etcd_text_buffer_t *buffer, u_char ch,
-    const char *control)
+void
+ngx_etcd_text_buffer_text(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text)
 {
-    switch (ch) {
-
-    case '"':
-    case '\\':
-        ngx_etcd_text_buffer_literal(buffer, "\\");
-        ngx_etcd_text_buffer_bytes(buffer, &ch, 1);
-        return;
-
-    case '\n':
-        ngx_etcd_text_buffer_literal(buffer, "\\n");
-        return;
-
-    default:
-        ngx_etcd_text_buffer_hex(buffer, control, ch);
-        return;
-    }
+    ngx_etcd_text_buffer_quote(buffer, text, "\\u00");
 }
 
 
-static void
-ngx_etcd_text_buffer_hex(ngx_etcd_text_buffer_t *buffer, const char *prefix,
-    u_char ch)
+void
+ngx_etcd_text_buffer_label(ngx_etcd_text_buffer_t *buffer, ngx_str_t *value)
 {
-    u_char  digits[2];
-
-    (void) ngx_hex_dump(digits, &ch, 1);
-
-    ngx_etcd_text_buffer_bytes(buffer, prefix, ngx_strlen(prefix));
-    ngx_etcd_text_buffer_bytes(buffer, digits, 2);
+    ngx_etcd_text_buffer_quote(buffer, value, "\\\\x");
 }

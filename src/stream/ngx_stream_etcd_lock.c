@@ -13,21 +13,6 @@
 #include <ngx_stream_etcd_value.h>
 
 
-static ngx_int_t ngx_stream_etcd_lock_value(void *owner, void *key,
-    ngx_str_t *value);
-static ngx_etcd_request_lock_t *ngx_stream_etcd_lock_take(void *owner,
-    ngx_etcd_lock_conf_t *lock, ngx_str_t *key);
-static ngx_int_t ngx_stream_etcd_lock_result(void *owner,
-    ngx_etcd_request_lock_t *rl);
-static void ngx_stream_etcd_lock_gone(void *data);
-static void ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant);
-static void ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant);
-static ngx_int_t ngx_stream_etcd_lock_filter(ngx_stream_session_t *s,
-    ngx_chain_t *in, ngx_uint_t from_upstream);
-static ngx_int_t ngx_stream_etcd_lock_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data);
-
-
 static ngx_stream_filter_pt  ngx_stream_next_filter;
 
 
@@ -40,128 +25,10 @@ ngx_stream_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-ngx_int_t
-ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
-{
-    ngx_int_t                       rc;
-    ngx_stream_etcd_srv_conf_t     *escf;
-    ngx_etcd_request_lock_owner_t   owner;
-
-    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
-
-    owner.owner = s;
-    owner.pool = s->connection->pool;
-    owner.log = s->connection->log;
-    owner.value = ngx_stream_etcd_lock_value;
-    owner.take = ngx_stream_etcd_lock_take;
-    owner.result = ngx_stream_etcd_lock_result;
-
-    rc = ngx_etcd_request_lock_take(&owner, escf->locks);
-
-    switch (rc) {
-
-    case NGX_OK:
-        return NGX_DECLINED;
-
-    case NGX_DONE:
-        return NGX_DONE;
-
-    case NGX_DECLINED:
-        rc = NGX_STREAM_BAD_REQUEST;
-        break;
-
-    default:
-        break;
-    }
-
-    /* a failed session must not keep its other locks */
-
-    ngx_etcd_request_lock_release(s->connection->pool, s);
-
-    return rc;
-}
-
-
 static ngx_int_t
 ngx_stream_etcd_lock_value(void *owner, void *key, ngx_str_t *value)
 {
     return ngx_stream_complex_value(owner, key, value);
-}
-
-
-static ngx_etcd_request_lock_t *
-ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key)
-{
-    ngx_stream_session_t *s = owner;
-
-    ngx_int_t                    rc;
-    ngx_etcd_request_lock_t     *rl;
-    ngx_stream_etcd_srv_conf_t  *escf;
-
-    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
-
-    rl = ngx_etcd_request_lock_add(s->connection->pool, s, lock);
-    if (rl == NULL) {
-        return NULL;
-    }
-
-    rl->key = *key;
-    rl->lost = escf->lock_lost;
-
-    rl->grant.handler = ngx_stream_etcd_lock_over;
-    rl->grant.lost = ngx_stream_etcd_lock_is_lost;
-
-    rc = ngx_etcd_lock_begin(&rl->grant, key, s->connection->log);
-
-    return (rc == NGX_ERROR) ? NULL : rl;
-}
-
-
-/* NGX_OK: the lock is held. */
-
-static ngx_int_t
-ngx_stream_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
-{
-    ngx_stream_session_t *s = owner;
-
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_request_lock_result(rl);
-
-    switch (rc) {
-
-    case NGX_OK:
-        return NGX_OK;
-
-    case NGX_AGAIN:
-        s->connection->log->action = "waiting for a lock";
-
-        return ngx_stream_etcd_pause(s, ngx_stream_etcd_lock_gone, s);
-
-    default:
-        return NGX_STREAM_SERVICE_UNAVAILABLE;
-    }
-}
-
-
-static void
-ngx_stream_etcd_lock_gone(void *data)
-{
-    ngx_stream_session_t *s = data;
-
-    ngx_etcd_request_lock_release(s->connection->pool, s);
-}
-
-
-/* Releases the locks here: with TLS the pool may be destroyed much later. */
-
-ngx_int_t
-ngx_stream_etcd_lock_log(ngx_stream_session_t *s)
-{
-    ngx_etcd_request_lock_release(s->connection->pool, s);
-
-    return NGX_OK;
 }
 
 
@@ -215,11 +82,121 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 }
 
 
-void
-ngx_stream_etcd_lock_add_filter(void)
+static ngx_etcd_request_lock_t *
+ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
 {
-    ngx_stream_next_filter = ngx_stream_top_filter;
-    ngx_stream_top_filter = ngx_stream_etcd_lock_filter;
+    ngx_stream_session_t *s = owner;
+
+    ngx_int_t                    rc;
+    ngx_etcd_request_lock_t     *rl;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    rl = ngx_etcd_request_lock_add(s->connection->pool, s, lock);
+    if (rl == NULL) {
+        return NULL;
+    }
+
+    rl->key = *key;
+    rl->lost = escf->lock_lost;
+
+    rl->grant.handler = ngx_stream_etcd_lock_over;
+    rl->grant.lost = ngx_stream_etcd_lock_is_lost;
+
+    rc = ngx_etcd_lock_begin(&rl->grant, key, s->connection->log);
+
+    return (rc == NGX_ERROR) ? NULL : rl;
+}
+
+
+static void
+ngx_stream_etcd_lock_gone(void *data)
+{
+    ngx_stream_session_t *s = data;
+
+    ngx_etcd_request_lock_release(s->connection->pool, s);
+}
+
+
+/* NGX_OK: the lock is held. */
+
+static ngx_int_t
+ngx_stream_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
+{
+    ngx_stream_session_t *s = owner;
+
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_request_lock_result(rl);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return NGX_OK;
+
+    case NGX_AGAIN:
+        s->connection->log->action = "waiting for a lock";
+
+        return ngx_stream_etcd_pause(s, ngx_stream_etcd_lock_gone, s);
+
+    default:
+        return NGX_STREAM_SERVICE_UNAVAILABLE;
+    }
+}
+
+
+ngx_int_t
+ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
+{
+    ngx_int_t                       rc;
+    ngx_stream_etcd_srv_conf_t     *escf;
+    ngx_etcd_request_lock_owner_t   owner;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    owner.owner = s;
+    owner.pool = s->connection->pool;
+    owner.log = s->connection->log;
+    owner.value = ngx_stream_etcd_lock_value;
+    owner.take = ngx_stream_etcd_lock_take;
+    owner.result = ngx_stream_etcd_lock_result;
+
+    rc = ngx_etcd_request_lock_take(&owner, escf->locks);
+
+    switch (rc) {
+
+    case NGX_OK:
+        return NGX_DECLINED;
+
+    case NGX_DONE:
+        return NGX_DONE;
+
+    case NGX_DECLINED:
+        rc = NGX_STREAM_BAD_REQUEST;
+        break;
+
+    default:
+        break;
+    }
+
+    /* a failed session must not keep its other locks */
+
+    ngx_etcd_request_lock_release(s->connection->pool, s);
+
+    return rc;
+}
+
+
+/* Releases the locks here: with TLS the pool may be destroyed much later. */
+
+ngx_int_t
+ngx_stream_etcd_lock_log(ngx_stream_session_t *s)
+{
+    ngx_etcd_request_lock_release(s->connection->pool, s);
+
+    return NGX_OK;
 }
 
 
@@ -256,6 +233,26 @@ ngx_stream_etcd_lock_filter(ngx_stream_session_t *s, ngx_chain_t *in,
 }
 
 
+void
+ngx_stream_etcd_lock_add_filter(void)
+{
+    ngx_stream_next_filter = ngx_stream_top_filter;
+    ngx_stream_top_filter = ngx_stream_etcd_lock_filter;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_lock_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_lock_variable_t  *variable;
+
+    variable = (ngx_etcd_lock_variable_t *) data;
+
+    return variable->get(&variable->name, s->connection->pool, s, v);
+}
+
+
 ngx_int_t
 ngx_stream_etcd_lock_add_variables(ngx_conf_t *cf)
 {
@@ -274,16 +271,4 @@ ngx_stream_etcd_lock_add_variables(ngx_conf_t *cf)
     }
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_lock_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data)
-{
-    ngx_etcd_lock_variable_t  *variable;
-
-    variable = (ngx_etcd_lock_variable_t *) data;
-
-    return variable->get(&variable->name, s->connection->pool, s, v);
 }

@@ -20,15 +20,10 @@
 
 
 static ngx_int_t ngx_stream_etcd_init(ngx_conf_t *cf);
-static ngx_int_t ngx_stream_etcd_add_locks(ngx_conf_t *cf);
 static void *ngx_stream_etcd_create_main_conf(ngx_conf_t *cf);
 static void *ngx_stream_etcd_create_srv_conf(ngx_conf_t *cf);
 static char *ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent,
     void *child);
-static void ngx_stream_etcd_wrap_servers(ngx_conf_t *cf);
-static void ngx_stream_etcd_content(ngx_stream_session_t *s);
-static ngx_int_t ngx_stream_etcd_admit(ngx_stream_session_t *s,
-    ngx_stream_etcd_srv_conf_t *escf);
 
 
 /* not used, but needed: see ngx_etcd_version.h */
@@ -222,39 +217,6 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
 }
 
 
-static ngx_int_t
-ngx_stream_etcd_init(ngx_conf_t *cf)
-{
-    ngx_stream_etcd_main_conf_t  *emcf;
-    ngx_stream_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
-    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
-
-    if (emcf->locks && ngx_stream_etcd_add_locks(cf) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (emcf->require_leader
-        && ngx_stream_etcd_require_leader_init(cf) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ngx_stream_etcd_wrap_servers(cf);
-
-    if (ngx_etcd_variable_prefixes(cf, 1, &cmcf->variables_keys->keys,
-                                   &cmcf->prefix_variables)
-        != NGX_OK
-        || ngx_stream_etcd_set_check(cf) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_election_variable_used(cf, &cmcf->variables);
-}
-
-
 /*
  * Sessions do not pay for features that no server uses: handlers are added on
  * demand.
@@ -278,6 +240,66 @@ ngx_stream_etcd_add_locks(ngx_conf_t *cf)
     ngx_stream_etcd_lock_add_filter();
 
     return NGX_OK;
+}
+
+
+/*
+ * NGX_DECLINED: the session may proceed; NGX_DONE: the session is paused, and
+ * this function is called again afterwards.
+ */
+
+static ngx_int_t
+ngx_stream_etcd_admit(ngx_stream_session_t *s,
+    ngx_stream_etcd_srv_conf_t *escf)
+{
+    ngx_int_t  rc;
+
+    /* check again after each wait */
+
+    rc = ngx_stream_etcd_require_leader_handler(s);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
+    rc = ngx_stream_etcd_wait_handler(s);
+
+    if (rc != NGX_DECLINED || escf->locks == NULL) {
+        return rc;
+    }
+
+    return ngx_stream_etcd_lock_handler(s);
+}
+
+
+static void
+ngx_stream_etcd_content(ngx_stream_session_t *s)
+{
+    ngx_int_t                    rc;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    rc = ngx_stream_etcd_admit(s, escf);
+
+    switch (rc) {
+
+    case NGX_DECLINED:
+        escf->content(s);
+        break;
+
+    case NGX_DONE:
+        break;
+
+    case NGX_ERROR:
+        ngx_stream_finalize_session(s, NGX_STREAM_INTERNAL_SERVER_ERROR);
+        break;
+
+    default:
+        ngx_stream_finalize_session(s, rc);
+    }
+
+    ngx_stream_etcd_reserve_release();
 }
 
 
@@ -316,61 +338,34 @@ ngx_stream_etcd_wrap_servers(ngx_conf_t *cf)
 }
 
 
-static void
-ngx_stream_etcd_content(ngx_stream_session_t *s)
-{
-    ngx_int_t                    rc;
-    ngx_stream_etcd_srv_conf_t  *escf;
-
-    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
-
-    rc = ngx_stream_etcd_admit(s, escf);
-
-    switch (rc) {
-
-    case NGX_DECLINED:
-        escf->content(s);
-        break;
-
-    case NGX_DONE:
-        break;
-
-    case NGX_ERROR:
-        ngx_stream_finalize_session(s, NGX_STREAM_INTERNAL_SERVER_ERROR);
-        break;
-
-    default:
-        ngx_stream_finalize_session(s, rc);
-    }
-
-    ngx_stream_etcd_reserve_release();
-}
-
-
-/*
- * NGX_DECLINED: the session may proceed; NGX_DONE: the session is paused, and
- * this function is called again afterwards.
- */
-
 static ngx_int_t
-ngx_stream_etcd_admit(ngx_stream_session_t *s,
-    ngx_stream_etcd_srv_conf_t *escf)
+ngx_stream_etcd_init(ngx_conf_t *cf)
 {
-    ngx_int_t  rc;
+    ngx_stream_etcd_main_conf_t  *emcf;
+    ngx_stream_core_main_conf_t  *cmcf;
 
-    /* check again after each wait */
+    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
+    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
 
-    rc = ngx_stream_etcd_require_leader_handler(s);
-
-    if (rc != NGX_DECLINED) {
-        return rc;
+    if (emcf->locks && ngx_stream_etcd_add_locks(cf) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    rc = ngx_stream_etcd_wait_handler(s);
-
-    if (rc != NGX_DECLINED || escf->locks == NULL) {
-        return rc;
+    if (emcf->require_leader
+        && ngx_stream_etcd_require_leader_init(cf) != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
-    return ngx_stream_etcd_lock_handler(s);
+    ngx_stream_etcd_wrap_servers(cf);
+
+    if (ngx_etcd_variable_prefixes(cf, 1, &cmcf->variables_keys->keys,
+                                   &cmcf->prefix_variables)
+        != NGX_OK
+        || ngx_stream_etcd_set_check(cf) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_election_variable_used(cf, &cmcf->variables);
 }

@@ -22,14 +22,6 @@ typedef struct {
 } ngx_stream_etcd_require_leader_upstream_t;
 
 
-static ngx_int_t ngx_stream_etcd_require_leader_wrap(
-    ngx_stream_etcd_main_conf_t *emcf, ngx_stream_upstream_srv_conf_t *us);
-static ngx_int_t ngx_stream_etcd_require_leader_init_peer(
-    ngx_stream_session_t *s, ngx_stream_upstream_srv_conf_t *us);
-static ngx_stream_upstream_init_peer_pt ngx_stream_etcd_require_leader_original(
-    ngx_stream_session_t *s, ngx_stream_upstream_srv_conf_t *us);
-
-
 ngx_int_t
 ngx_stream_etcd_require_leader_handler(ngx_stream_session_t *s)
 {
@@ -67,61 +59,27 @@ ngx_stream_etcd_require_leader_handler(ngx_stream_session_t *s)
 }
 
 
-ngx_int_t
-ngx_stream_etcd_require_leader_init(ngx_conf_t *cf)
-{
-    ngx_uint_t                         i;
-    ngx_stream_etcd_main_conf_t       *emcf;
-    ngx_stream_upstream_srv_conf_t   **uscf;
-    ngx_stream_upstream_main_conf_t   *umcf;
-
-    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
-    umcf = ngx_stream_conf_get_module_main_conf(cf,
-                                                ngx_stream_upstream_module);
-
-    if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
-                       sizeof(ngx_stream_etcd_require_leader_upstream_t))
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    uscf = umcf->upstreams.elts;
-
-    for (i = 0; i < umcf->upstreams.nelts; i++) {
-        if (ngx_stream_etcd_require_leader_wrap(emcf, uscf[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_require_leader_wrap(ngx_stream_etcd_main_conf_t *emcf,
+static ngx_stream_upstream_init_peer_pt
+ngx_stream_etcd_require_leader_original(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us)
 {
+    ngx_uint_t                                  i;
     ngx_stream_etcd_srv_conf_t                 *escf;
+    ngx_stream_etcd_main_conf_t                *emcf;
     ngx_stream_etcd_require_leader_upstream_t  *wrapped;
 
     if (us->srv_conf != NULL) {
         escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
-        escf->init_peer = us->peer.init;
-
-    } else {
-        wrapped = ngx_array_push(&emcf->wrapped);
-        if (wrapped == NULL) {
-            return NGX_ERROR;
-        }
-
-        wrapped->upstream = us;
-        wrapped->init_peer = us->peer.init;
+        return escf->init_peer;
     }
 
-    us->peer.init = ngx_stream_etcd_require_leader_init_peer;
+    emcf = ngx_stream_get_module_main_conf(s, ngx_stream_etcd_module);
 
-    return NGX_OK;
+    wrapped = emcf->wrapped.elts;
+
+    for (i = 0; wrapped[i].upstream != us; i++) { /* void */ }
+
+    return wrapped[i].init_peer;
 }
 
 
@@ -153,25 +111,59 @@ ngx_stream_etcd_require_leader_init_peer(ngx_stream_session_t *s,
 }
 
 
-static ngx_stream_upstream_init_peer_pt
-ngx_stream_etcd_require_leader_original(ngx_stream_session_t *s,
+static ngx_int_t
+ngx_stream_etcd_require_leader_wrap(ngx_stream_etcd_main_conf_t *emcf,
     ngx_stream_upstream_srv_conf_t *us)
 {
-    ngx_uint_t                                  i;
     ngx_stream_etcd_srv_conf_t                 *escf;
-    ngx_stream_etcd_main_conf_t                *emcf;
     ngx_stream_etcd_require_leader_upstream_t  *wrapped;
 
     if (us->srv_conf != NULL) {
         escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
-        return escf->init_peer;
+        escf->init_peer = us->peer.init;
+
+    } else {
+        wrapped = ngx_array_push(&emcf->wrapped);
+        if (wrapped == NULL) {
+            return NGX_ERROR;
+        }
+
+        wrapped->upstream = us;
+        wrapped->init_peer = us->peer.init;
     }
 
-    emcf = ngx_stream_get_module_main_conf(s, ngx_stream_etcd_module);
+    us->peer.init = ngx_stream_etcd_require_leader_init_peer;
 
-    wrapped = emcf->wrapped.elts;
+    return NGX_OK;
+}
 
-    for (i = 0; wrapped[i].upstream != us; i++) { /* void */ }
 
-    return wrapped[i].init_peer;
+ngx_int_t
+ngx_stream_etcd_require_leader_init(ngx_conf_t *cf)
+{
+    ngx_uint_t                         i;
+    ngx_stream_etcd_main_conf_t       *emcf;
+    ngx_stream_upstream_srv_conf_t   **uscf;
+    ngx_stream_upstream_main_conf_t   *umcf;
+
+    emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
+    umcf = ngx_stream_conf_get_module_main_conf(cf,
+                                                ngx_stream_upstream_module);
+
+    if (ngx_array_init(&emcf->wrapped, cf->pool, 4,
+                       sizeof(ngx_stream_etcd_require_leader_upstream_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    uscf = umcf->upstreams.elts;
+
+    for (i = 0; i < umcf->upstreams.nelts; i++) {
+        if (ngx_stream_etcd_require_leader_wrap(emcf, uscf[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }

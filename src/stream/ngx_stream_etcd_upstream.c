@@ -12,26 +12,268 @@
 #include <ngx_stream_etcd_value.h>
 
 
-static ngx_int_t ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
-    ngx_stream_upstream_srv_conf_t *us);
-static ngx_int_t ngx_stream_etcd_init_servers(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream, ngx_array_t *servers);
-static ngx_int_t ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
-    ngx_stream_upstream_srv_conf_t *us);
-static void ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state);
-static ngx_int_t ngx_stream_etcd_refuse(ngx_stream_session_t *s,
-    ngx_etcd_service_conf_t *service, ngx_int_t rc);
-static ngx_uint_t ngx_stream_etcd_waits(ngx_stream_session_t *s,
-    ngx_etcd_service_conf_t *service);
-static void ngx_stream_etcd_connect(ngx_stream_session_t *s,
+static ngx_int_t
+ngx_stream_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_array_t *servers)
+{
+    ngx_uint_t                     i, n;
+    ngx_etcd_member_attr_t         attr;
+    ngx_stream_upstream_server_t  *server;
+
+    server = servers->elts;
+    n = 0;
+
+    for (i = 0; i < servers->nelts; i++) {
+
+        if (ngx_etcd_upstream_is_placeholder(&server[i].name)) {
+            continue;
+        }
+
+        if (ngx_stream_etcd_server_resolves(&server[i])) {
+            ngx_etcd_upstream_refuse_name(cf, upstream, &server[i].name);
+            return NGX_ERROR;
+        }
+
+        ngx_etcd_upstream_server_attr(&attr, &server[i]);
+
+        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
+                                     server[i].addrs, server[i].naddrs, &attr,
+                                     NULL)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        server[n++] = server[i];
+    }
+
+    servers->nelts = n;
+
+    return NGX_OK;
+}
+
+
+/*
+ * The time in which a client is silent is no latency: over TCP, the latency
+ * begins with what was sent last.  The end of a session is no answer.
+ */
+
+static void
+ngx_stream_etcd_first_byte(ngx_connection_t *c, ngx_etcd_pick_t *pick)
+{
+    socklen_t        len;
+    struct tcp_info  info;
+
+    if (!ngx_etcd_pick_measures(pick) || c->read->eof) {
+        return;
+    }
+
+    if (c->type == SOCK_STREAM) {
+        len = sizeof(struct tcp_info);
+
+        if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1) {
+            return;
+        }
+
+        ngx_etcd_pick_began(pick, info.tcpi_last_data_sent);
+    }
+
+    ngx_etcd_pick_header(pick);
+}
+
+
+/*
+ * A TCP session may be long: the connect counts as success.  For the latency
+ * the first byte counts, where nginx tells of it and the kernel knows when
+ * the client has spoken last.
+ */
+
+static void
+ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t type)
+{
+    if (ngx_stream_etcd_notify_first_byte(type)) {
+        ngx_stream_etcd_first_byte(pc->connection, data);
+        return;
+    }
+
+    if (type != NGX_STREAM_UPSTREAM_NOTIFY_CONNECT
+        || pc->connection->type != SOCK_STREAM)
+    {
+        return;
+    }
+
+    ngx_etcd_peer_data_answered(data, 0);
+
+    if (NGX_STREAM_ETCD_HAVE_FIRST_BYTE && pc->sockaddr->sa_family != AF_UNIX) {
+        ngx_etcd_pick_connected(data);
+
+    } else {
+        ngx_etcd_pick_works(data);
+    }
+}
+
+
+/* A TCP session was counted when it was connected: it may be long. */
+
+static void
+ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
+    ngx_uint_t state)
+{
+    if ((state & NGX_PEER_FAILED) || pc->type != SOCK_STREAM) {
+        ngx_etcd_peer_data_answered(data, (state & NGX_PEER_FAILED) != 0);
+    }
+
+    ngx_etcd_pick_free(pc, data, state);
+}
+
+
+static void
+ngx_stream_etcd_connect(ngx_stream_session_t *s,
     ngx_stream_upstream_srv_conf_t *us, ngx_etcd_peer_data_t *pd,
-    ngx_peer_connection_t *pc);
-static void ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc,
-    void *data, ngx_uint_t type);
-static void ngx_stream_etcd_first_byte(ngx_connection_t *c,
-    ngx_etcd_pick_t *pick);
-static void ngx_stream_etcd_close(void *data);
+    ngx_peer_connection_t *pc)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+
+    ngx_etcd_peer_head_set(&pd->pick,
+                           (ngx_stream_upstream_rr_peers_t *) us->peer.data,
+                           escf->none);
+    ngx_etcd_peer_owner(pc, s);
+
+    pc->notify = ngx_stream_etcd_notify_peer;
+    ngx_etcd_peer_notify(pc, NGX_STREAM_UPSTREAM_NOTIFY_CONNECT);
+
+    if (ngx_etcd_upstream_observes(&escf->upstream)) {
+        pc->free = ngx_stream_etcd_free_peer;
+    }
+
+    ngx_stream_set_ctx(s, pd, ngx_stream_etcd_module);
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_refuse(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service, ngx_int_t rc)
+{
+    if (rc == NGX_DECLINED) {
+        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                      "no such set in upstream \"%V\"", &service->name);
+
+    } else if (rc == NGX_BUSY) {
+        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                      "no such set in upstream \"%V\" yet: not all keys in "
+                      "etcd are known", &service->name);
+
+    } else {
+        ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
+                      "upstream \"%V\" cannot be read: %s", &service->name,
+                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
+    }
+
+    return NGX_ERROR;
+}
+
+
+/* Returns 1 if connections to this server wait for that upstream. */
+
+static ngx_uint_t
+ngx_stream_etcd_waits(ngx_stream_session_t *s,
+    ngx_etcd_service_conf_t *service)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    return escf->wait != NULL && escf->wait->service == service;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
+    ngx_stream_upstream_srv_conf_t *us)
+{
+    ngx_int_t                    rc;
+    ngx_etcd_table_t            *table;
+    ngx_etcd_peer_data_t        *pd;
+    ngx_peer_connection_t       *pc;
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+
+    pc = &s->upstream->peer;
+
+    pd = ngx_stream_etcd_reserve_take(s, &escf->upstream);
+
+    if (pd != NULL) {
+        ngx_etcd_peer_data_attach(pd, pc, pd->pick.tries);
+        ngx_stream_etcd_connect(s, us, pd, pc);
+
+        return NGX_OK;
+    }
+
+    /*
+     * A session that has waited for the upstream has just found a member;
+     * another update might find none if other workers change the zone.
+     */
+
+    table = ngx_etcd_pattern_values_table(escf->upstream.service,
+                                          ngx_stream_etcd_value_get, s, &rc);
+
+    if (table == NULL) {
+        return ngx_stream_etcd_refuse(s, escf->upstream.service, rc);
+    }
+
+    if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
+        ngx_etcd_table_follow(table);
+    }
+
+    return ngx_stream_etcd_upstream_prepare(s, us, table, pc) ? NGX_OK
+                                                              : NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
+    ngx_stream_upstream_srv_conf_t *us)
+{
+    ngx_stream_etcd_srv_conf_t      *escf;
+    ngx_stream_upstream_rr_peers_t  *peers;
+
+    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+
+    if (ngx_stream_etcd_init_servers(cf, &escf->upstream, us->servers)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /*
+     * "zone" copies nginx's own list of peers and other modules read it: an
+     * empty list must exist, and a peer for those that read the current one.
+     */
+
+    peers = ngx_pcalloc(cf->pool, sizeof(ngx_stream_upstream_rr_peers_t));
+    if (peers == NULL) {
+        return NGX_ERROR;
+    }
+
+    peers->name = &us->host;
+
+    escf->none = ngx_pcalloc(cf->pool,
+                             sizeof(ngx_stream_upstream_rr_peer_t));
+    if (escf->none == NULL) {
+        return NGX_ERROR;
+    }
+
+    us->peer.data = peers;
+    us->peer.init = ngx_stream_etcd_init_peer;
+
+    ngx_etcd_upstream_done(&escf->upstream);
+
+    return NGX_OK;
+}
 
 
 char *
@@ -115,167 +357,27 @@ ngx_stream_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_int_t
-ngx_stream_etcd_init_upstream(ngx_conf_t *cf,
-    ngx_stream_upstream_srv_conf_t *us)
+/*
+ * Called when the peer in use is no longer the leader, or a member has left for
+ * close_after.
+ */
+
+static void
+ngx_stream_etcd_close(void *data)
 {
-    ngx_stream_etcd_srv_conf_t      *escf;
-    ngx_stream_upstream_rr_peers_t  *peers;
+    ngx_stream_session_t *s = data;
 
-    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
+    ngx_etcd_peer_data_t  *pd;
 
-    if (ngx_stream_etcd_init_servers(cf, &escf->upstream, us->servers)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
+    pd = ngx_stream_etcd_upstream_peer_data(s);
 
-    /*
-     * "zone" copies nginx's own list of peers and other modules read it: an
-     * empty list must exist, and a peer for those that read the current one.
-     */
-
-    peers = ngx_pcalloc(cf->pool, sizeof(ngx_stream_upstream_rr_peers_t));
-    if (peers == NULL) {
-        return NGX_ERROR;
-    }
-
-    peers->name = &us->host;
-
-    escf->none = ngx_pcalloc(cf->pool,
-                             sizeof(ngx_stream_upstream_rr_peer_t));
-    if (escf->none == NULL) {
-        return NGX_ERROR;
-    }
-
-    us->peer.data = peers;
-    us->peer.init = ngx_stream_etcd_init_peer;
-
-    ngx_etcd_upstream_done(&escf->upstream);
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_array_t *servers)
-{
-    ngx_uint_t                     i, n;
-    ngx_etcd_member_attr_t         attr;
-    ngx_stream_upstream_server_t  *server;
-
-    server = servers->elts;
-    n = 0;
-
-    for (i = 0; i < servers->nelts; i++) {
-
-        if (ngx_etcd_upstream_is_placeholder(&server[i].name)) {
-            continue;
-        }
-
-        if (ngx_stream_etcd_server_resolves(&server[i])) {
-            ngx_etcd_upstream_refuse_name(cf, upstream, &server[i].name);
-            return NGX_ERROR;
-        }
-
-        ngx_etcd_upstream_server_attr(&attr, &server[i]);
-
-        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
-                                     server[i].addrs, server[i].naddrs, &attr,
-                                     NULL)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-
-        server[n++] = server[i];
-    }
-
-    servers->nelts = n;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
-    ngx_stream_upstream_srv_conf_t *us)
-{
-    ngx_int_t                    rc;
-    ngx_etcd_table_t            *table;
-    ngx_etcd_peer_data_t        *pd;
-    ngx_peer_connection_t       *pc;
-    ngx_stream_etcd_srv_conf_t  *escf;
-
-    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
-
-    pc = &s->upstream->peer;
-
-    pd = ngx_stream_etcd_reserve_take(s, &escf->upstream);
-
-    if (pd != NULL) {
-        ngx_etcd_peer_data_attach(pd, pc, pd->pick.tries);
-        ngx_stream_etcd_connect(s, us, pd, pc);
-
-        return NGX_OK;
-    }
-
-    /*
-     * A session that has waited for the upstream has just found a member;
-     * another update might find none if other workers change the zone.
-     */
-
-    table = ngx_etcd_pattern_values_table(escf->upstream.service,
-                                          ngx_stream_etcd_value_get, s, &rc);
-
-    if (table == NULL) {
-        return ngx_stream_etcd_refuse(s, escf->upstream.service, rc);
-    }
-
-    if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
-        ngx_etcd_table_follow(table);
-    }
-
-    return ngx_stream_etcd_upstream_prepare(s, us, table, pc) ? NGX_OK
-                                                              : NGX_ERROR;
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_refuse(ngx_stream_session_t *s,
-    ngx_etcd_service_conf_t *service, ngx_int_t rc)
-{
-    if (rc == NGX_DECLINED) {
+    if (pd->upstream->service->rules.leader) {
         ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "no such set in upstream \"%V\"", &service->name);
-
-    } else if (rc == NGX_BUSY) {
-        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "no such set in upstream \"%V\" yet: not all keys in "
-                      "etcd are known", &service->name);
-
-    } else {
-        ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
-                      "upstream \"%V\" cannot be read: %s", &service->name,
-                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
+                      "etcd: closing connection to former leader %V",
+                      s->upstream->peer.name);
     }
 
-    return NGX_ERROR;
-}
-
-
-/* Returns 1 if connections to this server wait for that upstream. */
-
-static ngx_uint_t
-ngx_stream_etcd_waits(ngx_stream_session_t *s,
-    ngx_etcd_service_conf_t *service)
-{
-    ngx_stream_etcd_srv_conf_t  *escf;
-
-    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
-
-    return escf->wait != NULL && escf->wait->service == service;
+    ngx_stream_etcd_upstream_cut(s);
 }
 
 
@@ -308,130 +410,6 @@ ngx_stream_etcd_upstream_prepare(ngx_stream_session_t *s,
     }
 
     return pd;
-}
-
-
-static void
-ngx_stream_etcd_connect(ngx_stream_session_t *s,
-    ngx_stream_upstream_srv_conf_t *us, ngx_etcd_peer_data_t *pd,
-    ngx_peer_connection_t *pc)
-{
-    ngx_stream_etcd_srv_conf_t  *escf;
-
-    escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
-
-    ngx_etcd_peer_head_set(&pd->pick,
-                           (ngx_stream_upstream_rr_peers_t *) us->peer.data,
-                           escf->none);
-    ngx_etcd_peer_owner(pc, s);
-
-    pc->notify = ngx_stream_etcd_notify_peer;
-    ngx_etcd_peer_notify(pc, NGX_STREAM_UPSTREAM_NOTIFY_CONNECT);
-
-    if (ngx_etcd_upstream_observes(&escf->upstream)) {
-        pc->free = ngx_stream_etcd_free_peer;
-    }
-
-    ngx_stream_set_ctx(s, pd, ngx_stream_etcd_module);
-}
-
-
-/* A TCP session was counted when it was connected: it may be long. */
-
-static void
-ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t state)
-{
-    if ((state & NGX_PEER_FAILED) || pc->type != SOCK_STREAM) {
-        ngx_etcd_peer_data_answered(data, (state & NGX_PEER_FAILED) != 0);
-    }
-
-    ngx_etcd_pick_free(pc, data, state);
-}
-
-
-/*
- * A TCP session may be long: the connect counts as success.  For the latency
- * the first byte counts, where nginx tells of it and the kernel knows when
- * the client has spoken last.
- */
-
-static void
-ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
-    ngx_uint_t type)
-{
-    if (ngx_stream_etcd_notify_first_byte(type)) {
-        ngx_stream_etcd_first_byte(pc->connection, data);
-        return;
-    }
-
-    if (type != NGX_STREAM_UPSTREAM_NOTIFY_CONNECT
-        || pc->connection->type != SOCK_STREAM)
-    {
-        return;
-    }
-
-    ngx_etcd_peer_data_answered(data, 0);
-
-    if (NGX_STREAM_ETCD_HAVE_FIRST_BYTE && pc->sockaddr->sa_family != AF_UNIX) {
-        ngx_etcd_pick_connected(data);
-
-    } else {
-        ngx_etcd_pick_works(data);
-    }
-}
-
-
-/*
- * The time in which a client is silent is no latency: over TCP, the latency
- * begins with what was sent last.  The end of a session is no answer.
- */
-
-static void
-ngx_stream_etcd_first_byte(ngx_connection_t *c, ngx_etcd_pick_t *pick)
-{
-    socklen_t        len;
-    struct tcp_info  info;
-
-    if (!ngx_etcd_pick_measures(pick) || c->read->eof) {
-        return;
-    }
-
-    if (c->type == SOCK_STREAM) {
-        len = sizeof(struct tcp_info);
-
-        if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len) == -1) {
-            return;
-        }
-
-        ngx_etcd_pick_began(pick, info.tcpi_last_data_sent);
-    }
-
-    ngx_etcd_pick_header(pick);
-}
-
-
-/*
- * Called when the peer in use is no longer the leader, or a member has left for
- * close_after.
- */
-
-static void
-ngx_stream_etcd_close(void *data)
-{
-    ngx_stream_session_t *s = data;
-
-    ngx_etcd_peer_data_t  *pd;
-
-    pd = ngx_stream_etcd_upstream_peer_data(s);
-
-    if (pd->upstream->service->rules.leader) {
-        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "etcd: closing connection to former leader %V",
-                      s->upstream->peer.name);
-    }
-
-    ngx_stream_etcd_upstream_cut(s);
 }
 
 

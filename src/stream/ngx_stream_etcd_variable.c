@@ -12,12 +12,46 @@
 #include <ngx_stream_etcd_variable.h>
 
 
-static ngx_int_t ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_stream_etcd_variable(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data);
-static ngx_int_t ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data);
+
+
+static ngx_int_t
+ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_peer_t      *peer;
+    ngx_etcd_variable_t  *variable;
+
+    variable = (ngx_etcd_variable_t *) data;
+
+    peer = ngx_etcd_peer_data_peer(ngx_stream_etcd_upstream_peer_data(s));
+
+    return variable->member(&variable->name, peer, v, s->connection->pool);
+}
+
+
+static ngx_int_t
+ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    ngx_str_t            *name;
+    ngx_pool_t           *pool;
+    ngx_etcd_campaign_t  *campaign;
+
+    name = (ngx_str_t *) data;
+    pool = s->connection->pool;
+    campaign = ngx_etcd_election_variable_campaign(name);
+
+    if (campaign == NULL) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_etcd_election_variable_value(name, campaign,
+                                    ngx_etcd_admission_find(pool, s, campaign),
+                                    v, pool);
+}
 
 
 ngx_int_t
@@ -53,21 +87,6 @@ ngx_stream_etcd_variable_add(ngx_conf_t *cf)
 
 
 static ngx_int_t
-ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data)
-{
-    ngx_etcd_peer_t      *peer;
-    ngx_etcd_variable_t  *variable;
-
-    variable = (ngx_etcd_variable_t *) data;
-
-    peer = ngx_etcd_peer_data_peer(ngx_stream_etcd_upstream_peer_data(s));
-
-    return variable->member(&variable->name, peer, v, s->connection->pool);
-}
-
-
-static ngx_int_t
 ngx_stream_etcd_variable(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data)
 {
@@ -78,27 +97,4 @@ ngx_stream_etcd_variable(ngx_stream_session_t *s,
     return variable->request(&variable->name,
                              ngx_stream_etcd_upstream_peer_data(s), v,
                              s->connection->pool);
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data)
-{
-    ngx_str_t            *name;
-    ngx_pool_t           *pool;
-    ngx_etcd_campaign_t  *campaign;
-
-    name = (ngx_str_t *) data;
-    pool = s->connection->pool;
-    campaign = ngx_etcd_election_variable_campaign(name);
-
-    if (campaign == NULL) {
-        v->not_found = 1;
-        return NGX_OK;
-    }
-
-    return ngx_etcd_election_variable_value(name, campaign,
-                                    ngx_etcd_admission_find(pool, s, campaign),
-                                    v, pool);
 }

@@ -55,25 +55,10 @@ typedef struct {
 } ngx_etcd_check_directive_param_t;
 
 
-static ngx_int_t ngx_etcd_check_directive_type(ngx_etcd_check_directive_t *dir,
-    ngx_str_t *value);
-static ngx_int_t ngx_etcd_check_directive_param(
-    ngx_etcd_check_directive_t *dir, ngx_str_t *value);
-static char *ngx_etcd_check_directive_wrong(ngx_etcd_check_directive_t *dir,
-    ngx_etcd_check_directive_param_t *param, ngx_str_t *value);
-static ngx_int_t ngx_etcd_check_directive_done(
-    ngx_etcd_check_directive_t *dir);
-static ngx_int_t ngx_etcd_check_directive_request(
-    ngx_etcd_check_directive_t *dir);
-static ngx_int_t ngx_etcd_check_directive_load(
-    ngx_etcd_check_directive_t *dir);
-
 static char *ngx_etcd_check_directive_time(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
 static char *ngx_etcd_check_directive_count(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
-static char *ngx_etcd_check_directive_number(ngx_str_t *value, ngx_uint_t *n,
-    ngx_int_t least, ngx_int_t most);
 static char *ngx_etcd_check_directive_mandatory(
     ngx_etcd_check_directive_t *dir, ngx_str_t *value, ngx_uint_t *number);
 static char *ngx_etcd_check_directive_share(ngx_etcd_check_directive_t *dir,
@@ -90,11 +75,8 @@ static char *ngx_etcd_check_directive_host(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
 static char *ngx_etcd_check_directive_header(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
-static ngx_uint_t ngx_etcd_check_directive_token(ngx_str_t *name);
-static ngx_uint_t ngx_etcd_check_directive_own(ngx_str_t *name);
 static char *ngx_etcd_check_directive_service(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
-static ngx_uint_t ngx_etcd_check_directive_visible(ngx_str_t *value);
 static char *ngx_etcd_check_directive_ssl(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number);
 static char *ngx_etcd_check_directive_ssl_name(
@@ -169,6 +151,205 @@ static ngx_etcd_check_directive_param_t  ngx_etcd_check_directive_params[] = {
 };
 
 
+static ngx_int_t
+ngx_etcd_check_directive_type(ngx_etcd_check_directive_t *dir,
+    ngx_str_t *value)
+{
+    ngx_uint_t   i;
+    ngx_str_t   *types;
+
+    types = ngx_etcd_check_directive_types;
+
+    for (i = 0; types[i].len != 0; i++) {
+        if (ngx_etcd_str_equal(value, &types[i])) {
+            dir->check->type = i;
+            return NGX_OK;
+        }
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
+                       "unknown type of check \"%V\", there are: "
+                       NGX_ETCD_CHECK_DIRECTIVE_TYPES, value);
+
+    return NGX_ERROR;
+}
+
+
+static char *
+ngx_etcd_check_directive_wrong(ngx_etcd_check_directive_t *dir,
+    ngx_etcd_check_directive_param_t *param, ngx_str_t *value)
+{
+    u_char      *number;
+    ngx_uint_t   bit;
+
+    if (!(param->types & (1 << dir->check->type))) {
+        return "it is for another type of check";
+    }
+
+    bit = 1 << (param - ngx_etcd_check_directive_params);
+
+    if ((dir->seen & bit) && !(param->types & NGX_ETCD_MANY)) {
+        return "it is duplicate";
+    }
+
+    dir->seen |= bit;
+
+    if ((param->types & NGX_ETCD_FOR_SSL) && dir->check->ssl == NULL) {
+        return "it needs \"ssl\" before it";
+    }
+
+    dir->value.data = value->data + param->name.len;
+    dir->value.len = value->len - param->name.len;
+
+    number = (u_char *) dir->check + param->offset;
+
+    return param->set(dir, &dir->value, (ngx_uint_t *) number);
+}
+
+
+static ngx_int_t
+ngx_etcd_check_directive_param(ngx_etcd_check_directive_t *dir,
+    ngx_str_t *value)
+{
+    char                              *wrong;
+    ngx_etcd_check_directive_param_t  *param;
+
+    for (param = ngx_etcd_check_directive_params; param->name.len; param++) {
+
+        if (ngx_strncmp(value->data, param->name.data, param->name.len) == 0
+            && (param->name.data[param->name.len - 1] == '='
+                || value->len == param->name.len))
+        {
+            break;
+        }
+    }
+
+    wrong = (param->name.len != 0)
+            ? ngx_etcd_check_directive_wrong(dir, param, value)
+            : "there is no such parameter";
+
+    if (wrong == NULL) {
+        return NGX_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
+                       "invalid parameter \"%V\": %s", ngx_etcd_shown(value),
+                       wrong);
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_check_directive_load(ngx_etcd_check_directive_t *dir)
+{
+    ngx_etcd_ssl_t  *ssl;
+
+    ssl = dir->check->ssl;
+
+    ssl->verify = dir->verify;
+    ssl->verify_depth = 1;
+    ssl->protocols = NGX_SSL_TLSv1_2|NGX_SSL_TLSv1_3;
+    ssl->http1 = (dir->check->type != NGX_ETCD_CHECK_GRPC);
+
+    ssl->ciphers.directive = "etcd_check";
+    ssl->ciphers.file = dir->cf->conf_file->file.name.data;
+    ssl->ciphers.line = dir->cf->conf_file->line;
+
+    if (ssl->verify && ssl->files[NGX_ETCD_SSL_TRUSTED].value.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
+                           "\"etcd_check\" has no "
+                           "\"ssl_trusted_certificate=\" to verify members by");
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_ssl_module_load(dir->cf, ssl);
+}
+
+
+static ngx_int_t
+ngx_etcd_check_directive_request(ngx_etcd_check_directive_t *dir)
+{
+    size_t       len;
+    u_char      *p;
+    ngx_str_t   *header, *request;
+    ngx_uint_t   i;
+
+    header = dir->headers.elts;
+
+    len = sizeof("GET  HTTP/1.1" CRLF "Host: " CRLF
+                 "User-Agent: " NGX_ETCD_CHECK_DIRECTIVE_AGENT CRLF
+                 "Connection: close" CRLF CRLF)
+          + dir->uri.len + dir->host.len;
+
+    for (i = 0; i < dir->headers.nelts; i++) {
+        len += header[i].len + 2;
+    }
+
+    p = ngx_pnalloc(dir->cf->pool, len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    request = &dir->check->request;
+    request->data = p;
+
+    p = ngx_sprintf(p, "GET %V HTTP/1.1" CRLF "Host: %V" CRLF
+                    "User-Agent: " NGX_ETCD_CHECK_DIRECTIVE_AGENT CRLF
+                    "Connection: close" CRLF, &dir->uri, &dir->host);
+
+    for (i = 0; i < dir->headers.nelts; i++) {
+        p = ngx_sprintf(p, "%V" CRLF, &header[i]);
+    }
+
+    p = ngx_sprintf(p, CRLF);
+
+    request->len = p - request->data;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_check_directive_done(ngx_etcd_check_directive_t *dir)
+{
+    ngx_etcd_check_conf_t  *check;
+
+    check = dir->check;
+
+    if (check->timeout > check->interval) {
+        ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
+                           "\"timeout\" of \"etcd_check\" is longer than its "
+                           "\"interval\"");
+        return NGX_ERROR;
+    }
+
+    if (check->fast > check->interval) {
+        ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
+                           "\"fast\" of \"etcd_check\" is longer than its "
+                           "\"interval\"");
+        return NGX_ERROR;
+    }
+
+    if (dir->host.len == 0) {
+        dir->host = *dir->name;
+    }
+
+    check->authority = dir->host;
+
+    if (check->ssl_name.len == 0) {
+        check->ssl_name = dir->host;
+    }
+
+    if (check->ssl != NULL && ngx_etcd_check_directive_load(dir) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return (check->type == NGX_ETCD_CHECK_HTTP)
+           ? ngx_etcd_check_directive_request(dir) : NGX_OK;
+}
+
+
 ngx_etcd_check_conf_t *
 ngx_etcd_check_directive(ngx_conf_t *cf, ngx_str_t *upstream)
 {
@@ -218,205 +399,6 @@ ngx_etcd_check_directive(ngx_conf_t *cf, ngx_str_t *upstream)
 }
 
 
-static ngx_int_t
-ngx_etcd_check_directive_type(ngx_etcd_check_directive_t *dir,
-    ngx_str_t *value)
-{
-    ngx_uint_t   i;
-    ngx_str_t   *types;
-
-    types = ngx_etcd_check_directive_types;
-
-    for (i = 0; types[i].len != 0; i++) {
-        if (ngx_etcd_str_equal(value, &types[i])) {
-            dir->check->type = i;
-            return NGX_OK;
-        }
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
-                       "unknown type of check \"%V\", there are: "
-                       NGX_ETCD_CHECK_DIRECTIVE_TYPES, value);
-
-    return NGX_ERROR;
-}
-
-
-static ngx_int_t
-ngx_etcd_check_directive_param(ngx_etcd_check_directive_t *dir,
-    ngx_str_t *value)
-{
-    char                              *wrong;
-    ngx_etcd_check_directive_param_t  *param;
-
-    for (param = ngx_etcd_check_directive_params; param->name.len; param++) {
-
-        if (ngx_strncmp(value->data, param->name.data, param->name.len) == 0
-            && (param->name.data[param->name.len - 1] == '='
-                || value->len == param->name.len))
-        {
-            break;
-        }
-    }
-
-    wrong = (param->name.len != 0)
-            ? ngx_etcd_check_directive_wrong(dir, param, value)
-            : "there is no such parameter";
-
-    if (wrong == NULL) {
-        return NGX_OK;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
-                       "invalid parameter \"%V\": %s", ngx_etcd_shown(value),
-                       wrong);
-
-    return NGX_ERROR;
-}
-
-
-static char *
-ngx_etcd_check_directive_wrong(ngx_etcd_check_directive_t *dir,
-    ngx_etcd_check_directive_param_t *param, ngx_str_t *value)
-{
-    u_char      *number;
-    ngx_uint_t   bit;
-
-    if (!(param->types & (1 << dir->check->type))) {
-        return "it is for another type of check";
-    }
-
-    bit = 1 << (param - ngx_etcd_check_directive_params);
-
-    if ((dir->seen & bit) && !(param->types & NGX_ETCD_MANY)) {
-        return "it is duplicate";
-    }
-
-    dir->seen |= bit;
-
-    if ((param->types & NGX_ETCD_FOR_SSL) && dir->check->ssl == NULL) {
-        return "it needs \"ssl\" before it";
-    }
-
-    dir->value.data = value->data + param->name.len;
-    dir->value.len = value->len - param->name.len;
-
-    number = (u_char *) dir->check + param->offset;
-
-    return param->set(dir, &dir->value, (ngx_uint_t *) number);
-}
-
-
-static ngx_int_t
-ngx_etcd_check_directive_done(ngx_etcd_check_directive_t *dir)
-{
-    ngx_etcd_check_conf_t  *check;
-
-    check = dir->check;
-
-    if (check->timeout > check->interval) {
-        ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
-                           "\"timeout\" of \"etcd_check\" is longer than its "
-                           "\"interval\"");
-        return NGX_ERROR;
-    }
-
-    if (check->fast > check->interval) {
-        ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
-                           "\"fast\" of \"etcd_check\" is longer than its "
-                           "\"interval\"");
-        return NGX_ERROR;
-    }
-
-    if (dir->host.len == 0) {
-        dir->host = *dir->name;
-    }
-
-    check->authority = dir->host;
-
-    if (check->ssl_name.len == 0) {
-        check->ssl_name = dir->host;
-    }
-
-    if (check->ssl != NULL && ngx_etcd_check_directive_load(dir) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return (check->type == NGX_ETCD_CHECK_HTTP)
-           ? ngx_etcd_check_directive_request(dir) : NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_check_directive_request(ngx_etcd_check_directive_t *dir)
-{
-    size_t       len;
-    u_char      *p;
-    ngx_str_t   *header, *request;
-    ngx_uint_t   i;
-
-    header = dir->headers.elts;
-
-    len = sizeof("GET  HTTP/1.1" CRLF "Host: " CRLF
-                 "User-Agent: " NGX_ETCD_CHECK_DIRECTIVE_AGENT CRLF
-                 "Connection: close" CRLF CRLF)
-          + dir->uri.len + dir->host.len;
-
-    for (i = 0; i < dir->headers.nelts; i++) {
-        len += header[i].len + 2;
-    }
-
-    p = ngx_pnalloc(dir->cf->pool, len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    request = &dir->check->request;
-    request->data = p;
-
-    p = ngx_sprintf(p, "GET %V HTTP/1.1" CRLF "Host: %V" CRLF
-                    "User-Agent: " NGX_ETCD_CHECK_DIRECTIVE_AGENT CRLF
-                    "Connection: close" CRLF, &dir->uri, &dir->host);
-
-    for (i = 0; i < dir->headers.nelts; i++) {
-        p = ngx_sprintf(p, "%V" CRLF, &header[i]);
-    }
-
-    p = ngx_sprintf(p, CRLF);
-
-    request->len = p - request->data;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_check_directive_load(ngx_etcd_check_directive_t *dir)
-{
-    ngx_etcd_ssl_t  *ssl;
-
-    ssl = dir->check->ssl;
-
-    ssl->verify = dir->verify;
-    ssl->verify_depth = 1;
-    ssl->protocols = NGX_SSL_TLSv1_2|NGX_SSL_TLSv1_3;
-    ssl->http1 = (dir->check->type != NGX_ETCD_CHECK_GRPC);
-
-    ssl->ciphers.directive = "etcd_check";
-    ssl->ciphers.file = dir->cf->conf_file->file.name.data;
-    ssl->ciphers.line = dir->cf->conf_file->line;
-
-    if (ssl->verify && ssl->files[NGX_ETCD_SSL_TRUSTED].value.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, dir->cf, 0,
-                           "\"etcd_check\" has no "
-                           "\"ssl_trusted_certificate=\" to verify members by");
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_ssl_module_load(dir->cf, ssl);
-}
-
-
 static char *
 ngx_etcd_check_directive_time(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number)
@@ -436,15 +418,6 @@ ngx_etcd_check_directive_time(ngx_etcd_check_directive_t *dir,
 
 
 static char *
-ngx_etcd_check_directive_count(ngx_etcd_check_directive_t *dir,
-    ngx_str_t *value, ngx_uint_t *number)
-{
-    return ngx_etcd_check_directive_number(value, number, 1,
-                                           NGX_ETCD_CHECK_DIRECTIVE_COUNT);
-}
-
-
-static char *
 ngx_etcd_check_directive_number(ngx_str_t *value, ngx_uint_t *n,
     ngx_int_t least, ngx_int_t most)
 {
@@ -459,6 +432,15 @@ ngx_etcd_check_directive_number(ngx_str_t *value, ngx_uint_t *n,
     *n = number;
 
     return NULL;
+}
+
+
+static char *
+ngx_etcd_check_directive_count(ngx_etcd_check_directive_t *dir,
+    ngx_str_t *value, ngx_uint_t *number)
+{
+    return ngx_etcd_check_directive_number(value, number, 1,
+                                           NGX_ETCD_CHECK_DIRECTIVE_COUNT);
 }
 
 
@@ -507,6 +489,21 @@ ngx_etcd_check_directive_port(ngx_etcd_check_directive_t *dir,
     }
 
     return wrong;
+}
+
+
+static ngx_uint_t
+ngx_etcd_check_directive_visible(ngx_str_t *value)
+{
+    size_t  i;
+
+    for (i = 0; i < value->len; i++) {
+        if (value->data[i] <= 0x20 || value->data[i] >= 0x7f) {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 
@@ -621,44 +618,6 @@ ngx_etcd_check_directive_host(ngx_etcd_check_directive_t *dir,
 }
 
 
-/* No line of a request may come from here that is not one header. */
-
-static char *
-ngx_etcd_check_directive_header(ngx_etcd_check_directive_t *dir,
-    ngx_str_t *value, ngx_uint_t *number)
-{
-    u_char     *p, *last;
-    ngx_str_t  *header, name, text;
-
-    if (!ngx_etcd_str_cut(value, ':', &name, &text)
-        || !ngx_etcd_check_directive_token(&name))
-    {
-        return "it takes a name, \":\", and a value";
-    }
-
-    if (ngx_etcd_check_directive_own(&name)) {
-        return "the header is set by the check";
-    }
-
-    last = text.data + text.len;
-
-    for (p = text.data; p < last; p++) {
-        if ((*p < 0x20 && *p != '\t') || *p == 0x7f) {
-            return "the value has a control character";
-        }
-    }
-
-    header = ngx_array_push(&dir->headers);
-    if (header == NULL) {
-        return "no memory";
-    }
-
-    *header = *value;
-
-    return NULL;
-}
-
-
 static ngx_uint_t
 ngx_etcd_check_directive_token(ngx_str_t *name)
 {
@@ -703,6 +662,44 @@ ngx_etcd_check_directive_own(ngx_str_t *name)
 }
 
 
+/* No line of a request may come from here that is not one header. */
+
+static char *
+ngx_etcd_check_directive_header(ngx_etcd_check_directive_t *dir,
+    ngx_str_t *value, ngx_uint_t *number)
+{
+    u_char     *p, *last;
+    ngx_str_t  *header, name, text;
+
+    if (!ngx_etcd_str_cut(value, ':', &name, &text)
+        || !ngx_etcd_check_directive_token(&name))
+    {
+        return "it takes a name, \":\", and a value";
+    }
+
+    if (ngx_etcd_check_directive_own(&name)) {
+        return "the header is set by the check";
+    }
+
+    last = text.data + text.len;
+
+    for (p = text.data; p < last; p++) {
+        if ((*p < 0x20 && *p != '\t') || *p == 0x7f) {
+            return "the value has a control character";
+        }
+    }
+
+    header = ngx_array_push(&dir->headers);
+    if (header == NULL) {
+        return "no memory";
+    }
+
+    *header = *value;
+
+    return NULL;
+}
+
+
 static char *
 ngx_etcd_check_directive_service(ngx_etcd_check_directive_t *dir,
     ngx_str_t *value, ngx_uint_t *number)
@@ -710,21 +707,6 @@ ngx_etcd_check_directive_service(ngx_etcd_check_directive_t *dir,
     dir->check->service = *value;
 
     return NULL;
-}
-
-
-static ngx_uint_t
-ngx_etcd_check_directive_visible(ngx_str_t *value)
-{
-    size_t  i;
-
-    for (i = 0; i < value->len; i++) {
-        if (value->data[i] <= 0x20 || value->data[i] >= 0x7f) {
-            return 0;
-        }
-    }
-
-    return 1;
 }
 
 

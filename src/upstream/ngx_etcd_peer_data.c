@@ -12,9 +12,6 @@
 #include <ngx_etcd_source.h>
 
 
-static ngx_etcd_conf_t *ngx_etcd_peer_data_cluster(void);
-
-
 ngx_etcd_peer_data_t  *ngx_etcd_peer_data_spare;
 
 
@@ -100,6 +97,20 @@ ngx_etcd_peer_data_peer(ngx_etcd_peer_data_t *pd)
 }
 
 
+static ngx_etcd_conf_t *
+ngx_etcd_peer_data_cluster(void)
+{
+    ngx_etcd_conf_t      **clusters;
+    ngx_etcd_main_conf_t  *emcf;
+
+    emcf = ngx_etcd_conf_main(ngx_cycle);
+
+    clusters = emcf->clusters.elts;
+
+    return emcf->clusters.nelts ? clusters[0] : NULL;
+}
+
+
 uint64_t
 ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd)
 {
@@ -170,18 +181,4 @@ ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd)
     cluster = ngx_etcd_peer_data_cluster();
 
     return cluster ? ngx_etcd_zone_staleness(&cluster->zone) : -1;
-}
-
-
-static ngx_etcd_conf_t *
-ngx_etcd_peer_data_cluster(void)
-{
-    ngx_etcd_conf_t      **clusters;
-    ngx_etcd_main_conf_t  *emcf;
-
-    emcf = ngx_etcd_conf_main(ngx_cycle);
-
-    clusters = emcf->clusters.elts;
-
-    return emcf->clusters.nelts ? clusters[0] : NULL;
 }

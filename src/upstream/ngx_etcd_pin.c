@@ -12,10 +12,6 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_uint_t ngx_etcd_pin_same(ngx_etcd_peer_t *one,
-    ngx_etcd_peer_t *two);
-
-
 ngx_etcd_peer_data_t *
 ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream, ngx_etcd_table_t *table,
     void *owner, ngx_pool_t *pool, ngx_log_t *log)
@@ -111,21 +107,6 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
 }
 
 
-ngx_uint_t
-ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
-{
-    ngx_etcd_peer_t  *peer;
-
-    if (pd->pin.peer == NULL) {
-        return 0;
-    }
-
-    peer = ngx_etcd_table_first(pd->table);
-
-    return peer != NULL && ngx_etcd_pin_same(peer, pd->pin.peer);
-}
-
-
 /*
  * A changed peer gets a new object: compares the fields that identify a
  * leader.
@@ -140,6 +121,21 @@ ngx_etcd_pin_same(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
                && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(one), one->socklen,
                                    ngx_etcd_peer_sockaddr(two), two->socklen, 1)
                   == NGX_OK);
+}
+
+
+ngx_uint_t
+ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
+{
+    ngx_etcd_peer_t  *peer;
+
+    if (pd->pin.peer == NULL) {
+        return 0;
+    }
+
+    peer = ngx_etcd_table_first(pd->table);
+
+    return peer != NULL && ngx_etcd_pin_same(peer, pd->pin.peer);
 }
 
 

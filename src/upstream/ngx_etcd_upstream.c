@@ -16,29 +16,160 @@
 #include <ngx_etcd_source.h>
 
 
-static ngx_etcd_service_conf_t *ngx_etcd_upstream_service(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream, ngx_str_t *name);
-static ngx_etcd_service_conf_t *ngx_etcd_upstream_fixed(ngx_conf_t *cf,
-    ngx_etcd_conf_t *conf, ngx_str_t *name);
-static ngx_etcd_catalog_conf_t *ngx_etcd_upstream_catalog(ngx_conf_t *cf,
-    ngx_etcd_conf_t *conf, ngx_str_t *name);
-static ngx_int_t ngx_etcd_upstream_pattern(ngx_conf_t *cf,
-    ngx_etcd_catalog_conf_t *catalog, ngx_str_t *text);
-static char *ngx_etcd_upstream_leader(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service);
-static ngx_int_t ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream,
-    ngx_log_t *log);
-static ngx_int_t ngx_etcd_upstream_method(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream);
-static void ngx_etcd_upstream_place(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream);
-static char *ngx_etcd_upstream_add(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream);
-static ngx_int_t ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream,
-    ngx_addr_t *addr, ngx_etcd_member_attr_t *attr, ngx_str_t *route);
-
-
 ngx_str_t  ngx_etcd_upstream_placeholder_name = ngx_string("etcd_members");
+
+
+static ngx_etcd_service_conf_t *
+ngx_etcd_upstream_fixed(ngx_conf_t *cf, ngx_etcd_conf_t *conf, ngx_str_t *name)
+{
+    ngx_etcd_service_conf_t  *service;
+
+    service = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_service_conf_t));
+    if (service == NULL) {
+        return NULL;
+    }
+
+    service->name = *name;
+
+    service->table = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_table_t));
+    if (service->table == NULL) {
+        return NULL;
+    }
+
+    return (ngx_etcd_conf_push(&conf->services, service) == NGX_OK) ? service
+                                                                    : NULL;
+}
+
+
+static ngx_etcd_catalog_conf_t *
+ngx_etcd_upstream_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
+    ngx_str_t *name)
+{
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_catalog_conf_t));
+    if (catalog == NULL) {
+        return NULL;
+    }
+
+    catalog->service.name = *name;
+    catalog->service.catalog = 1;
+    catalog->limit = NGX_ETCD_CATALOG_LIMIT;
+    catalog->idle = NGX_ETCD_CATALOG_IDLE;
+
+    return (ngx_etcd_conf_push(&conf->catalogs, catalog) == NGX_OK) ? catalog
+                                                                    : NULL;
+}
+
+
+/* Whether a namespace precedes the prefix is known later. */
+
+static ngx_int_t
+ngx_etcd_upstream_pattern(ngx_conf_t *cf, ngx_etcd_catalog_conf_t *catalog,
+    ngx_str_t *text)
+{
+    char       *err;
+    ngx_int_t   rc;
+
+    rc = ngx_etcd_pattern_parse(&catalog->pattern, text, 1, cf->pool, &err);
+
+    if (rc == NGX_DECLINED) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid prefix \"%V\": %s",
+                           text, err);
+    }
+
+    return rc;
+}
+
+
+/* A prefix with variables makes a catalog. */
+
+static ngx_etcd_service_conf_t *
+ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_str_t *name)
+{
+    ngx_str_t                *value;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    value = cf->args->elts;
+
+    if (!ngx_etcd_pattern_has_variable(&value[1])) {
+        return ngx_etcd_upstream_fixed(cf, upstream->cluster, name);
+    }
+
+    catalog = ngx_etcd_upstream_catalog(cf, upstream->cluster, name);
+
+    return (catalog != NULL
+            && ngx_etcd_upstream_pattern(cf, catalog, &value[1]) == NGX_OK)
+           ? &catalog->service : NULL;
+}
+
+
+static void
+ngx_etcd_upstream_place(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    upstream->directive = value[0];
+    upstream->file = cf->conf_file->file.name.data;
+    upstream->line = cf->conf_file->line;
+}
+
+
+/*
+ * Remembers a block with a directive of this module, to be checked when the
+ * configuration is complete.
+ */
+
+static char *
+ngx_etcd_upstream_add(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
+{
+    ngx_etcd_main_conf_t  *emcf;
+
+    if (upstream->file != NULL) {
+        return NGX_CONF_OK;
+    }
+
+    ngx_etcd_upstream_place(cf, upstream);
+
+    emcf = ngx_etcd_conf_main(cf->cycle);
+
+    return (ngx_etcd_conf_push(&emcf->upstreams, upstream) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+/* The keys of a leader may be below another prefix than the configured one. */
+
+static char *
+ngx_etcd_upstream_leader(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
+{
+    char                     *rv;
+    ngx_str_t                 watched;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    rv = ngx_etcd_leader_conf(cf, service);
+    catalog = ngx_etcd_catalog_of(service);
+
+    if (rv != NGX_CONF_OK || catalog == NULL) {
+        return rv;
+    }
+
+    watched = service->leader->watched;
+
+    if (ngx_etcd_leader_keys_cut(service->leader) != NGX_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" and \"members=%V\" must be below a common "
+                           "directory that has all variables",
+                           &service->prefix, &service->leader->members);
+        return NGX_CONF_ERROR;
+    }
+
+    return (ngx_etcd_upstream_pattern(cf, catalog, &watched) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
 
 
 char *
@@ -110,123 +241,6 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 }
 
 
-/* A prefix with variables makes a catalog. */
-
-static ngx_etcd_service_conf_t *
-ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_str_t *name)
-{
-    ngx_str_t                *value;
-    ngx_etcd_catalog_conf_t  *catalog;
-
-    value = cf->args->elts;
-
-    if (!ngx_etcd_pattern_has_variable(&value[1])) {
-        return ngx_etcd_upstream_fixed(cf, upstream->cluster, name);
-    }
-
-    catalog = ngx_etcd_upstream_catalog(cf, upstream->cluster, name);
-
-    return (catalog != NULL
-            && ngx_etcd_upstream_pattern(cf, catalog, &value[1]) == NGX_OK)
-           ? &catalog->service : NULL;
-}
-
-
-static ngx_etcd_service_conf_t *
-ngx_etcd_upstream_fixed(ngx_conf_t *cf, ngx_etcd_conf_t *conf, ngx_str_t *name)
-{
-    ngx_etcd_service_conf_t  *service;
-
-    service = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_service_conf_t));
-    if (service == NULL) {
-        return NULL;
-    }
-
-    service->name = *name;
-
-    service->table = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_table_t));
-    if (service->table == NULL) {
-        return NULL;
-    }
-
-    return (ngx_etcd_conf_push(&conf->services, service) == NGX_OK) ? service
-                                                                    : NULL;
-}
-
-
-static ngx_etcd_catalog_conf_t *
-ngx_etcd_upstream_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
-    ngx_str_t *name)
-{
-    ngx_etcd_catalog_conf_t  *catalog;
-
-    catalog = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_catalog_conf_t));
-    if (catalog == NULL) {
-        return NULL;
-    }
-
-    catalog->service.name = *name;
-    catalog->service.catalog = 1;
-    catalog->limit = NGX_ETCD_CATALOG_LIMIT;
-    catalog->idle = NGX_ETCD_CATALOG_IDLE;
-
-    return (ngx_etcd_conf_push(&conf->catalogs, catalog) == NGX_OK) ? catalog
-                                                                    : NULL;
-}
-
-
-/* Whether a namespace precedes the prefix is known later. */
-
-static ngx_int_t
-ngx_etcd_upstream_pattern(ngx_conf_t *cf, ngx_etcd_catalog_conf_t *catalog,
-    ngx_str_t *text)
-{
-    char       *err;
-    ngx_int_t   rc;
-
-    rc = ngx_etcd_pattern_parse(&catalog->pattern, text, 1, cf->pool, &err);
-
-    if (rc == NGX_DECLINED) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid prefix \"%V\": %s",
-                           text, err);
-    }
-
-    return rc;
-}
-
-
-/* The keys of a leader may be below another prefix than the configured one. */
-
-static char *
-ngx_etcd_upstream_leader(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
-{
-    char                     *rv;
-    ngx_str_t                 watched;
-    ngx_etcd_catalog_conf_t  *catalog;
-
-    rv = ngx_etcd_leader_conf(cf, service);
-    catalog = ngx_etcd_catalog_of(service);
-
-    if (rv != NGX_CONF_OK || catalog == NULL) {
-        return rv;
-    }
-
-    watched = service->leader->watched;
-
-    if (ngx_etcd_leader_keys_cut(service->leader) != NGX_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" and \"members=%V\" must be below a common "
-                           "directory that has all variables",
-                           &service->prefix, &service->leader->members);
-        return NGX_CONF_ERROR;
-    }
-
-    return (ngx_etcd_upstream_pattern(cf, catalog, &watched) == NGX_OK)
-           ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-
 ngx_etcd_conf_t *
 ngx_etcd_upstream_cluster(ngx_conf_t *cf, ngx_uint_t first)
 {
@@ -260,38 +274,6 @@ ngx_etcd_upstream_cluster(ngx_conf_t *cf, ngx_uint_t first)
     }
 
     return ngx_etcd_conf_get(cf, &cluster);
-}
-
-
-char *
-ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    char *p = conf;
-
-    ngx_str_t            *value, none;
-    ngx_etcd_upstream_t  *upstream;
-
-    upstream = (ngx_etcd_upstream_t *) (p + cmd->offset);
-
-    if (upstream->method != NULL) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    ngx_str_null(&none);
-
-    upstream->method = ngx_etcd_balance_method(&value[1], &none);
-
-    if (upstream->method == NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "unknown balancing method \"%V\", there are: "
-                           NGX_ETCD_METHOD_NAMES, &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    return (ngx_etcd_upstream_method(cf, upstream) == NGX_OK)
-           ? ngx_etcd_upstream_add(cf, upstream) : NGX_CONF_ERROR;
 }
 
 
@@ -331,6 +313,38 @@ ngx_etcd_upstream_method(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
     }
 
     return NGX_OK;
+}
+
+
+char *
+ngx_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char *p = conf;
+
+    ngx_str_t            *value, none;
+    ngx_etcd_upstream_t  *upstream;
+
+    upstream = (ngx_etcd_upstream_t *) (p + cmd->offset);
+
+    if (upstream->method != NULL) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    ngx_str_null(&none);
+
+    upstream->method = ngx_etcd_balance_method(&value[1], &none);
+
+    if (upstream->method == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown balancing method \"%V\", there are: "
+                           NGX_ETCD_METHOD_NAMES, &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    return (ngx_etcd_upstream_method(cf, upstream) == NGX_OK)
+           ? ngx_etcd_upstream_add(cf, upstream) : NGX_CONF_ERROR;
 }
 
 
@@ -480,42 +494,6 @@ ngx_etcd_upstream_checks(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 }
 
 
-static void
-ngx_etcd_upstream_place(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
-{
-    ngx_str_t  *value;
-
-    value = cf->args->elts;
-
-    upstream->directive = value[0];
-    upstream->file = cf->conf_file->file.name.data;
-    upstream->line = cf->conf_file->line;
-}
-
-
-/*
- * Remembers a block with a directive of this module, to be checked when the
- * configuration is complete.
- */
-
-static char *
-ngx_etcd_upstream_add(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream)
-{
-    ngx_etcd_main_conf_t  *emcf;
-
-    if (upstream->file != NULL) {
-        return NGX_CONF_OK;
-    }
-
-    ngx_etcd_upstream_place(cf, upstream);
-
-    emcf = ngx_etcd_conf_main(cf->cycle);
-
-    return (ngx_etcd_conf_push(&emcf->upstreams, upstream) == NGX_OK)
-           ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-
 ngx_addr_t *
 ngx_etcd_upstream_placeholder(ngx_conf_t *cf)
 {
@@ -532,6 +510,42 @@ ngx_etcd_upstream_placeholder(ngx_conf_t *cf)
     addr->name = ngx_etcd_upstream_placeholder_name;
 
     return addr;
+}
+
+
+static ngx_int_t
+ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
+    ngx_etcd_member_attr_t *attr, ngx_str_t *route)
+{
+    ngx_etcd_member_t  *member;
+
+    if (addr->name.len > NGX_ETCD_MEMBER_NAME_LEN
+        || addr->socklen > (socklen_t) sizeof(ngx_sockaddr_t))
+    {
+        return NGX_ERROR;
+    }
+
+    member = ngx_array_push(&upstream->service->statics);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(member, sizeof(ngx_etcd_member_t));
+
+    ngx_memcpy(&member->sockaddr, addr->sockaddr, addr->socklen);
+    member->socklen = addr->socklen;
+
+    ngx_memcpy(member->name, addr->name.data, addr->name.len);
+    member->name_len = addr->name.len;
+
+    member->attr = *attr;
+
+    if (route != NULL) {
+        member->route.len = ngx_min(route->len, NGX_ETCD_MEMBER_MAX_ROUTE);
+        ngx_memcpy(member->route.data, route->data, member->route.len);
+    }
+
+    return NGX_OK;
 }
 
 
@@ -572,42 +586,6 @@ ngx_etcd_upstream_refuse_name(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
                   "\"%V\" in upstream \"%V\"", &upstream->directive,
                   upstream->file, upstream->line, name,
                   &upstream->service->name);
-}
-
-
-static ngx_int_t
-ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
-    ngx_etcd_member_attr_t *attr, ngx_str_t *route)
-{
-    ngx_etcd_member_t  *member;
-
-    if (addr->name.len > NGX_ETCD_MEMBER_NAME_LEN
-        || addr->socklen > (socklen_t) sizeof(ngx_sockaddr_t))
-    {
-        return NGX_ERROR;
-    }
-
-    member = ngx_array_push(&upstream->service->statics);
-    if (member == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memzero(member, sizeof(ngx_etcd_member_t));
-
-    ngx_memcpy(&member->sockaddr, addr->sockaddr, addr->socklen);
-    member->socklen = addr->socklen;
-
-    ngx_memcpy(member->name, addr->name.data, addr->name.len);
-    member->name_len = addr->name.len;
-
-    member->attr = *attr;
-
-    if (route != NULL) {
-        member->route.len = ngx_min(route->len, NGX_ETCD_MEMBER_MAX_ROUTE);
-        ngx_memcpy(member->route.data, route->data, member->route.len);
-    }
-
-    return NGX_OK;
 }
 
 
@@ -671,6 +649,36 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
 
     upstream->service->params = hash;
     upstream->initialized = 1;
+}
+
+
+/* All keys of etcd must not be watched by mistake. */
+
+static ngx_int_t
+ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream, ngx_log_t *log)
+{
+    ngx_str_t                *literal;
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    catalog = ngx_etcd_catalog_of(upstream->service);
+
+    if (catalog == NULL || upstream->cluster->client.key_namespace.len != 0) {
+        return NGX_OK;
+    }
+
+    literal = &catalog->pattern.literal;
+
+    if (literal->len != 0 && !(literal->len == 1 && literal->data[0] == '/')) {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, log, 0,
+                  "\"%V\" in %s:%ui: prefix \"%V\" needs a literal part "
+                  "before its first variable, or a \"namespace\" in \"etcd\"",
+                  &upstream->directive, upstream->file, upstream->line,
+                  &catalog->pattern.text);
+
+    return NGX_ERROR;
 }
 
 
@@ -746,34 +754,4 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
     }
 
     return NGX_OK;
-}
-
-
-/* All keys of etcd must not be watched by mistake. */
-
-static ngx_int_t
-ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream, ngx_log_t *log)
-{
-    ngx_str_t                *literal;
-    ngx_etcd_catalog_conf_t  *catalog;
-
-    catalog = ngx_etcd_catalog_of(upstream->service);
-
-    if (catalog == NULL || upstream->cluster->client.key_namespace.len != 0) {
-        return NGX_OK;
-    }
-
-    literal = &catalog->pattern.literal;
-
-    if (literal->len != 0 && !(literal->len == 1 && literal->data[0] == '/')) {
-        return NGX_OK;
-    }
-
-    ngx_log_error(NGX_LOG_EMERG, log, 0,
-                  "\"%V\" in %s:%ui: prefix \"%V\" needs a literal part "
-                  "before its first variable, or a \"namespace\" in \"etcd\"",
-                  &upstream->directive, upstream->file, upstream->line,
-                  &catalog->pattern.text);
-
-    return NGX_ERROR;
 }

@@ -26,10 +26,6 @@ static ngx_int_t ngx_etcd_variable_set(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 static ngx_int_t ngx_etcd_variable_staleness(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_uint_t ngx_etcd_variable_exists(ngx_str_t *name, ngx_array_t *keys,
-    ngx_array_t *prefixes);
-static void ngx_etcd_variable_report(ngx_str_t *name, u_char *data,
-    size_t len);
 
 
 ngx_etcd_variable_t  ngx_etcd_variables[] = {
@@ -153,6 +149,35 @@ ngx_etcd_variable_number(ngx_str_t *name, ngx_variable_value_t *v,
 }
 
 
+static void
+ngx_etcd_variable_report(ngx_str_t *name, u_char *data, size_t len)
+{
+    uint32_t    hash;
+    ngx_uint_t  i;
+
+    static uint32_t    reported[NGX_ETCD_VARIABLE_REPORTS];
+    static ngx_uint_t  n;
+
+    hash = ngx_crc32_long(name->data, name->len);
+
+    for (i = 0; i < n; i++) {
+        if (reported[i] == hash) {
+            return;
+        }
+    }
+
+    if (n == NGX_ETCD_VARIABLE_REPORTS) {
+        return;
+    }
+
+    reported[n++] = hash;
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "etcd: variable \"$%V\" has no value, there is a control "
+                  "byte in \"%V\"", name, ngx_etcd_shown_bytes(data, len));
+}
+
+
 void
 ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v, u_char *data,
     size_t len)
@@ -181,27 +206,6 @@ ngx_etcd_variable_pem(ngx_variable_value_t *v, ngx_str_t *pem)
     v->valid = 1;
     v->no_cacheable = 0;
     v->not_found = 0;
-}
-
-
-ngx_str_t *
-ngx_etcd_variable_unknown(ngx_etcd_pattern_t *pattern, ngx_array_t *keys,
-    ngx_array_t *prefixes)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_pattern_segment_t  *segment;
-
-    segment = pattern->segments.elts;
-
-    for (i = 0; i < pattern->segments.nelts; i++) {
-        if (segment[i].variable
-            && !ngx_etcd_variable_exists(&segment[i].text, keys, prefixes))
-        {
-            return &segment[i].text;
-        }
-    }
-
-    return NULL;
 }
 
 
@@ -238,32 +242,24 @@ ngx_etcd_variable_exists(ngx_str_t *name, ngx_array_t *keys,
 }
 
 
-static void
-ngx_etcd_variable_report(ngx_str_t *name, u_char *data, size_t len)
+ngx_str_t *
+ngx_etcd_variable_unknown(ngx_etcd_pattern_t *pattern, ngx_array_t *keys,
+    ngx_array_t *prefixes)
 {
-    uint32_t    hash;
-    ngx_uint_t  i;
+    ngx_uint_t                   i;
+    ngx_etcd_pattern_segment_t  *segment;
 
-    static uint32_t    reported[NGX_ETCD_VARIABLE_REPORTS];
-    static ngx_uint_t  n;
+    segment = pattern->segments.elts;
 
-    hash = ngx_crc32_long(name->data, name->len);
-
-    for (i = 0; i < n; i++) {
-        if (reported[i] == hash) {
-            return;
+    for (i = 0; i < pattern->segments.nelts; i++) {
+        if (segment[i].variable
+            && !ngx_etcd_variable_exists(&segment[i].text, keys, prefixes))
+        {
+            return &segment[i].text;
         }
     }
 
-    if (n == NGX_ETCD_VARIABLE_REPORTS) {
-        return;
-    }
-
-    reported[n++] = hash;
-
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                  "etcd: variable \"$%V\" has no value, there is a control "
-                  "byte in \"%V\"", name, ngx_etcd_shown_bytes(data, len));
+    return NULL;
 }
 
 

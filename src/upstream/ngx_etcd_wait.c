@@ -12,15 +12,67 @@
 #include <ngx_etcd_wait.h>
 
 
-static char *ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait);
-static ngx_int_t ngx_etcd_wait_parameter(ngx_etcd_wait_t *wait,
-    ngx_str_t *value);
-static ngx_etcd_service_conf_t *ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf,
-    ngx_etcd_wait_t *wait);
-static void ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_uint_t full,
-    ngx_log_t *log);
-static ngx_uint_t ngx_etcd_wait_is(ngx_etcd_wait_t *wait,
-    ngx_etcd_service_conf_t *service);
+static ngx_int_t
+ngx_etcd_wait_parameter(ngx_etcd_wait_t *wait, ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    if (ngx_strcmp(value->data, "full") == 0) {
+        wait->full = 1;
+        return NGX_OK;
+    }
+
+    if (ngx_strncmp(value->data, "queue=", 6) != 0) {
+        return NGX_ERROR;
+    }
+
+    n = ngx_atoi(value->data + 6, value->len - 6);
+
+    if (n == NGX_ERROR || n == 0) {
+        return NGX_ERROR;
+    }
+
+    wait->limit = n;
+
+    return NGX_OK;
+}
+
+
+static char *
+ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
+{
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+
+    if (ngx_strlchr(value[1].data, value[1].data + value[1].len, '$')) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "variables are not supported in \"%V\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    wait->upstream = value[1];
+    wait->timeout = ngx_parse_time(&value[2], 0);
+
+    if (wait->timeout == (ngx_msec_t) NGX_ERROR || wait->timeout == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid time \"%V\"",
+                           &value[2]);
+        return NGX_CONF_ERROR;
+    }
+
+    wait->limit = NGX_ETCD_WAIT_QUEUE;
+
+    for (i = 3; i < cf->args->nelts; i++) {
+        if (ngx_etcd_wait_parameter(wait, &value[i]) != NGX_OK) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"", &value[i]);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
 
 
 char *
@@ -73,97 +125,11 @@ ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
+static ngx_uint_t
+ngx_etcd_wait_is(ngx_etcd_wait_t *wait, ngx_etcd_service_conf_t *service)
 {
-    ngx_str_t   *value;
-    ngx_uint_t   i;
-
-    value = cf->args->elts;
-
-    if (ngx_strlchr(value[1].data, value[1].data + value[1].len, '$')) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "variables are not supported in \"%V\"", &value[1]);
-        return NGX_CONF_ERROR;
-    }
-
-    wait->upstream = value[1];
-    wait->timeout = ngx_parse_time(&value[2], 0);
-
-    if (wait->timeout == (ngx_msec_t) NGX_ERROR || wait->timeout == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid time \"%V\"",
-                           &value[2]);
-        return NGX_CONF_ERROR;
-    }
-
-    wait->limit = NGX_ETCD_WAIT_QUEUE;
-
-    for (i = 3; i < cf->args->nelts; i++) {
-        if (ngx_etcd_wait_parameter(wait, &value[i]) != NGX_OK) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    return NGX_CONF_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_wait_parameter(ngx_etcd_wait_t *wait, ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    if (ngx_strcmp(value->data, "full") == 0) {
-        wait->full = 1;
-        return NGX_OK;
-    }
-
-    if (ngx_strncmp(value->data, "queue=", 6) != 0) {
-        return NGX_ERROR;
-    }
-
-    n = ngx_atoi(value->data + 6, value->len - 6);
-
-    if (n == NGX_ERROR || n == 0) {
-        return NGX_ERROR;
-    }
-
-    wait->limit = n;
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
-{
-    ngx_uint_t         i;
-    ngx_etcd_wait_t  **wait;
-
-    wait = emcf->waits.elts;
-
-    for (i = 0; i < emcf->waits.nelts; i++) {
-        wait[i]->service = ngx_etcd_wait_find(emcf, wait[i]);
-
-        if (wait[i]->service == NULL) {
-            ngx_log_error(NGX_LOG_EMERG, log, 0,
-                          "\"etcd_wait\" in %s:%ui: there is no %s upstream "
-                          "\"%V\" with \"etcd_members\" or \"etcd_leader\"",
-                          wait[i]->file, wait[i]->line,
-                          wait[i]->stream ? "stream" : "http",
-                          &wait[i]->upstream);
-            return NGX_ERROR;
-        }
-
-        wait[i]->service->awaited = ngx_max(wait[i]->service->awaited,
-                                            wait[i]->timeout);
-        wait[i]->service->rules.queue |= wait[i]->full;
-        emcf->queues |= wait[i]->full;
-    }
-
-    return NGX_OK;
+    return service->stream == wait->stream
+           && ngx_etcd_str_alike(&service->name, &wait->upstream);
 }
 
 
@@ -201,11 +167,34 @@ ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
 }
 
 
-static ngx_uint_t
-ngx_etcd_wait_is(ngx_etcd_wait_t *wait, ngx_etcd_service_conf_t *service)
+ngx_int_t
+ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
-    return service->stream == wait->stream
-           && ngx_etcd_str_alike(&service->name, &wait->upstream);
+    ngx_uint_t         i;
+    ngx_etcd_wait_t  **wait;
+
+    wait = emcf->waits.elts;
+
+    for (i = 0; i < emcf->waits.nelts; i++) {
+        wait[i]->service = ngx_etcd_wait_find(emcf, wait[i]);
+
+        if (wait[i]->service == NULL) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"etcd_wait\" in %s:%ui: there is no %s upstream "
+                          "\"%V\" with \"etcd_members\" or \"etcd_leader\"",
+                          wait[i]->file, wait[i]->line,
+                          wait[i]->stream ? "stream" : "http",
+                          &wait[i]->upstream);
+            return NGX_ERROR;
+        }
+
+        wait[i]->service->awaited = ngx_max(wait[i]->service->awaited,
+                                            wait[i]->timeout);
+        wait[i]->service->rules.queue |= wait[i]->full;
+        emcf->queues |= wait[i]->full;
+    }
+
+    return NGX_OK;
 }
 
 
@@ -237,6 +226,17 @@ ngx_etcd_wait_queue(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
 
     return (wait->full && ngx_etcd_conn_queue_waits(table))
            ? ngx_etcd_conn_queue_get(table) : NULL;
+}
+
+
+static void
+ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_uint_t full, ngx_log_t *log)
+{
+    ngx_log_error(NGX_LOG_ERR, log, 0,
+                  "no %s member in upstream \"%V\", and %ui requests wait "
+                  "already",
+                  full ? "free" : "usable",
+                  &wait->upstream, wait->limit);
 }
 
 
@@ -306,15 +306,4 @@ ngx_etcd_wait_loading(ngx_etcd_wait_t *wait,
 
     return ngx_etcd_wait_begin(wait, NULL, &catalog->loading, entry, waited,
                                log);
-}
-
-
-static void
-ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_uint_t full, ngx_log_t *log)
-{
-    ngx_log_error(NGX_LOG_ERR, log, 0,
-                  "no %s member in upstream \"%V\", and %ui requests wait "
-                  "already",
-                  full ? "free" : "usable",
-                  &wait->upstream, wait->limit);
 }

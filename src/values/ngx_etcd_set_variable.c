@@ -28,12 +28,6 @@ typedef struct {
 } ngx_etcd_set_variable_parameter_t;
 
 
-static ngx_int_t ngx_etcd_set_variable_arguments(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv);
-static ngx_int_t ngx_etcd_set_variable_parameters(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv);
-static ngx_int_t ngx_etcd_set_variable_parameter(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value, ngx_uint_t *seen);
 static char *ngx_etcd_set_variable_default(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv, ngx_str_t *value);
 static char *ngx_etcd_set_variable_default_file(ngx_conf_t *cf,
@@ -49,15 +43,6 @@ static char *ngx_etcd_set_variable_split(ngx_conf_t *cf,
 static char *ngx_etcd_set_variable_type(ngx_conf_t *cf,
     ngx_etcd_set_variable_t *sv, ngx_str_t *value);
 
-static ngx_uint_t ngx_etcd_set_variable_is_name(ngx_str_t *name);
-static ngx_etcd_value_conf_t *ngx_etcd_set_variable_value(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv);
-static ngx_int_t ngx_etcd_set_variable_pattern(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv);
-static ngx_uint_t ngx_etcd_set_variable_loads(ngx_etcd_set_variable_t *sv);
-static ngx_int_t ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv,
-    ngx_str_t *key, ngx_str_t *value);
-
 
 static ngx_etcd_set_variable_parameter_t  ngx_etcd_set_parameters[] = {
 
@@ -71,6 +56,230 @@ static ngx_etcd_set_variable_parameter_t  ngx_etcd_set_parameters[] = {
 
     { ngx_null_string, 0, NULL }
 };
+
+
+/* Checks the syntax of variables in other directives. */
+
+static ngx_uint_t
+ngx_etcd_set_variable_is_name(ngx_str_t *name)
+{
+    u_char  *p;
+
+    if (name->len < 2 || name->data[0] != '$') {
+        return 0;
+    }
+
+    for (p = name->data + 1; p < name->data + name->len; p++) {
+        if (!isalnum(*p) && *p != '_') {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+/* A namespace, which may come later, lets the literal part be empty. */
+
+static ngx_int_t
+ngx_etcd_set_variable_pattern(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    char       *err;
+    ngx_int_t   rc;
+
+    rc = ngx_etcd_pattern_parse(&sv->pattern, &sv->key, 1, cf->pool, &err);
+
+    if (rc == NGX_OK && sv->pattern.below) {
+        err = "it ends with a slash, but names a key";
+        rc = NGX_DECLINED;
+    }
+
+    if (rc == NGX_DECLINED) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid key \"%V\": %s",
+                           &sv->key, err);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_set_variable_parameter(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
+    ngx_str_t *value, ngx_uint_t *seen)
+{
+    char                               *err;
+    ngx_str_t                           rest;
+    ngx_uint_t                          i;
+    ngx_etcd_set_variable_parameter_t  *parameter;
+
+    for (i = 0; ngx_etcd_set_parameters[i].set != NULL; i++) {
+        parameter = &ngx_etcd_set_parameters[i];
+
+        if (value->len < parameter->name.len
+            || ngx_strncmp(value->data, parameter->name.data,
+                           parameter->name.len)
+               != 0)
+        {
+            continue;
+        }
+
+        if (*seen & (1 << i)) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "duplicate parameter \"%V\"", value);
+            return NGX_ERROR;
+        }
+
+        if (parameter->variables && sv->pattern.nvariables == 0) {
+            err = "needs a key with variables";
+
+        } else {
+            rest.data = value->data + parameter->name.len;
+            rest.len = value->len - parameter->name.len;
+
+            err = parameter->set(cf, sv, &rest);
+        }
+
+        if (err == NULL) {
+            *seen |= 1 << i;
+            return NGX_OK;
+        }
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "parameter \"%V\" %s", value,
+                           err);
+        return NGX_ERROR;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                       value);
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    ngx_str_t   *value;
+    ngx_uint_t   i, seen;
+
+    value = cf->args->elts;
+    seen = 0;
+
+    for (i = 3; i < cf->args->nelts; i++) {
+
+        if (ngx_strncmp(value[i].data, "cluster=", 8) == 0) {
+            continue;
+        }
+
+        if (ngx_etcd_set_variable_parameter(cf, sv, &value[i], &seen)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    if (!sv->secret) {
+
+        if (ngx_etcd_escape_has_control(sv->otherwise.data, sv->otherwise.len))
+        {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"default=\" of \"%V\" has a control byte",
+                               &value[1]);
+            return NGX_ERROR;
+        }
+
+        return NGX_OK;
+    }
+
+    if (sv->split.data != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"split=\" and \"type=pem\" of \"%V\" exclude "
+                           "each other", &value[1]);
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_default_file_read(cf, &sv->default_file, sv->max_bits,
+                                      &sv->otherwise);
+}
+
+
+static ngx_int_t
+ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (!ngx_etcd_set_variable_is_name(&value[1])) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid variable name \"%V\"", &value[1]);
+        return NGX_ERROR;
+    }
+
+    if (value[2].len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" has an empty key", &value[0]);
+        return NGX_ERROR;
+    }
+
+    sv->cluster = ngx_etcd_upstream_cluster(cf, 3);
+    if (sv->cluster == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_pattern_has_variable(&sv->key)
+        && ngx_etcd_set_variable_pattern(cf, sv) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_set_variable_parameters(cf, sv);
+}
+
+
+/* A key with several variables is watched once. */
+
+static ngx_etcd_value_conf_t *
+ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    size_t                   room;
+    ngx_uint_t               i;
+    ngx_array_t             *values;
+    ngx_etcd_value_conf_t   *value, **p;
+
+    room = NGX_ETCD_SPLIT_ROOM(NGX_ETCD_SHARED_VALUE_MAX_VALUE);
+    values = &sv->cluster->values;
+    p = values->elts;
+
+    value = NULL;
+
+    for (i = 0; i < values->nelts && value == NULL; i++) {
+        if (ngx_etcd_str_equal(&p[i]->key, &sv->key)) {
+            value = p[i];
+        }
+    }
+
+    if (value == NULL) {
+        value = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_value_conf_t));
+
+        if (value == NULL || ngx_etcd_conf_push(values, value) != NGX_OK) {
+            return NULL;
+        }
+
+        value->name = sv->name;
+        value->key = sv->key;
+    }
+
+    if (sv->split.data != NULL && value->table_buf == NULL) {
+        value->table_buf = ngx_pnalloc(cf->pool, room);
+
+        if (value->table_buf == NULL) {
+            return NULL;
+        }
+    }
+
+    return value;
+}
 
 
 ngx_etcd_set_variable_t *
@@ -219,140 +428,6 @@ ngx_etcd_set_variable_find(ngx_array_t *uses, void *variable)
 }
 
 
-static ngx_int_t
-ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
-{
-    ngx_str_t  *value;
-
-    value = cf->args->elts;
-
-    if (!ngx_etcd_set_variable_is_name(&value[1])) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid variable name \"%V\"", &value[1]);
-        return NGX_ERROR;
-    }
-
-    if (value[2].len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" has an empty key", &value[0]);
-        return NGX_ERROR;
-    }
-
-    sv->cluster = ngx_etcd_upstream_cluster(cf, 3);
-    if (sv->cluster == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_pattern_has_variable(&sv->key)
-        && ngx_etcd_set_variable_pattern(cf, sv) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_set_variable_parameters(cf, sv);
-}
-
-
-static ngx_int_t
-ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
-{
-    ngx_str_t   *value;
-    ngx_uint_t   i, seen;
-
-    value = cf->args->elts;
-    seen = 0;
-
-    for (i = 3; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "cluster=", 8) == 0) {
-            continue;
-        }
-
-        if (ngx_etcd_set_variable_parameter(cf, sv, &value[i], &seen)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
-
-    if (!sv->secret) {
-
-        if (ngx_etcd_escape_has_control(sv->otherwise.data, sv->otherwise.len))
-        {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"default=\" of \"%V\" has a control byte",
-                               &value[1]);
-            return NGX_ERROR;
-        }
-
-        return NGX_OK;
-    }
-
-    if (sv->split.data != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"split=\" and \"type=pem\" of \"%V\" exclude "
-                           "each other", &value[1]);
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_default_file_read(cf, &sv->default_file, sv->max_bits,
-                                      &sv->otherwise);
-}
-
-
-static ngx_int_t
-ngx_etcd_set_variable_parameter(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value, ngx_uint_t *seen)
-{
-    char                               *err;
-    ngx_str_t                           rest;
-    ngx_uint_t                          i;
-    ngx_etcd_set_variable_parameter_t  *parameter;
-
-    for (i = 0; ngx_etcd_set_parameters[i].set != NULL; i++) {
-        parameter = &ngx_etcd_set_parameters[i];
-
-        if (value->len < parameter->name.len
-            || ngx_strncmp(value->data, parameter->name.data,
-                           parameter->name.len)
-               != 0)
-        {
-            continue;
-        }
-
-        if (*seen & (1 << i)) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "duplicate parameter \"%V\"", value);
-            return NGX_ERROR;
-        }
-
-        if (parameter->variables && sv->pattern.nvariables == 0) {
-            err = "needs a key with variables";
-
-        } else {
-            rest.data = value->data + parameter->name.len;
-            rest.len = value->len - parameter->name.len;
-
-            err = parameter->set(cf, sv, &rest);
-        }
-
-        if (err == NULL) {
-            *seen |= 1 << i;
-            return NGX_OK;
-        }
-
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "parameter \"%V\" %s", value,
-                           err);
-        return NGX_ERROR;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                       value);
-
-    return NGX_ERROR;
-}
-
-
 static char *
 ngx_etcd_set_variable_default(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
     ngx_str_t *value)
@@ -481,96 +556,6 @@ ngx_etcd_set_variable_type(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
 }
 
 
-/* Checks the syntax of variables in other directives. */
-
-static ngx_uint_t
-ngx_etcd_set_variable_is_name(ngx_str_t *name)
-{
-    u_char  *p;
-
-    if (name->len < 2 || name->data[0] != '$') {
-        return 0;
-    }
-
-    for (p = name->data + 1; p < name->data + name->len; p++) {
-        if (!isalnum(*p) && *p != '_') {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
-/* A key with several variables is watched once. */
-
-static ngx_etcd_value_conf_t *
-ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
-{
-    size_t                   room;
-    ngx_uint_t               i;
-    ngx_array_t             *values;
-    ngx_etcd_value_conf_t   *value, **p;
-
-    room = NGX_ETCD_SPLIT_ROOM(NGX_ETCD_SHARED_VALUE_MAX_VALUE);
-    values = &sv->cluster->values;
-    p = values->elts;
-
-    value = NULL;
-
-    for (i = 0; i < values->nelts && value == NULL; i++) {
-        if (ngx_etcd_str_equal(&p[i]->key, &sv->key)) {
-            value = p[i];
-        }
-    }
-
-    if (value == NULL) {
-        value = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_value_conf_t));
-
-        if (value == NULL || ngx_etcd_conf_push(values, value) != NGX_OK) {
-            return NULL;
-        }
-
-        value->name = sv->name;
-        value->key = sv->key;
-    }
-
-    if (sv->split.data != NULL && value->table_buf == NULL) {
-        value->table_buf = ngx_pnalloc(cf->pool, room);
-
-        if (value->table_buf == NULL) {
-            return NULL;
-        }
-    }
-
-    return value;
-}
-
-
-/* A namespace, which may come later, lets the literal part be empty. */
-
-static ngx_int_t
-ngx_etcd_set_variable_pattern(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
-{
-    char       *err;
-    ngx_int_t   rc;
-
-    rc = ngx_etcd_pattern_parse(&sv->pattern, &sv->key, 1, cf->pool, &err);
-
-    if (rc == NGX_OK && sv->pattern.below) {
-        err = "it ends with a slash, but names a key";
-        rc = NGX_DECLINED;
-    }
-
-    if (rc == NGX_DECLINED) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid key \"%V\": %s",
-                           &sv->key, err);
-    }
-
-    return rc;
-}
-
-
 ngx_int_t
 ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
@@ -661,66 +646,6 @@ ngx_etcd_set_variable_key(ngx_etcd_set_variable_use_t *use,
 }
 
 
-/* Copies the value: a request keeps its value when the key changes. */
-
-ngx_int_t
-ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
-    ngx_str_t *split, ngx_variable_value_t *v, ngx_pool_t *pool)
-{
-    u_char     *p;
-    ngx_int_t   rc;
-    ngx_str_t   name, value;
-
-    name.data = sv->name.data + 1;
-    name.len = sv->name.len - 1;
-
-    rc = ngx_etcd_set_variable_read_value(sv, key, &value);
-
-    if (rc == NGX_OK) {
-        if (split != NULL) {
-            value = ngx_etcd_split_pick(&value,
-                                        ngx_murmur_hash2(split->data,
-                                                         split->len));
-        }
-
-        p = ngx_pnalloc(pool, ngx_max(value.len, 1));
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(p, value.data, value.len);
-        value.data = p;
-
-    } else {
-        value = sv->otherwise;
-
-        if (value.data == NULL) {
-            ngx_str_set(&value, "");
-        }
-    }
-
-    ngx_etcd_variable_value(&name, v, value.data, value.len);
-
-    /* a request that waits until etcd was read does not keep the default */
-
-    v->no_cacheable = (rc != NGX_OK && ngx_etcd_set_variable_loads(sv));
-
-    return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_set_variable_loads(ngx_etcd_set_variable_t *sv)
-{
-    if (sv->map != NULL) {
-        return sv->map->map->state == NGX_ETCD_SHARED_VALUE_LOADING;
-    }
-
-    return ngx_etcd_value_get(sv->value)->state
-           == NGX_ETCD_SHARED_VALUE_LOADING;
-}
-
-
 /*
  * Reads the value, or its table for split=, valid until the next call.
  * NGX_DECLINED: there is none.
@@ -767,6 +692,66 @@ ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
     value->len = view->len;
 
     return (view->modified != 0) ? NGX_OK : NGX_DECLINED;
+}
+
+
+static ngx_uint_t
+ngx_etcd_set_variable_loads(ngx_etcd_set_variable_t *sv)
+{
+    if (sv->map != NULL) {
+        return sv->map->map->state == NGX_ETCD_SHARED_VALUE_LOADING;
+    }
+
+    return ngx_etcd_value_get(sv->value)->state
+           == NGX_ETCD_SHARED_VALUE_LOADING;
+}
+
+
+/* Copies the value: a request keeps its value when the key changes. */
+
+ngx_int_t
+ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
+    ngx_str_t *split, ngx_variable_value_t *v, ngx_pool_t *pool)
+{
+    u_char     *p;
+    ngx_int_t   rc;
+    ngx_str_t   name, value;
+
+    name.data = sv->name.data + 1;
+    name.len = sv->name.len - 1;
+
+    rc = ngx_etcd_set_variable_read_value(sv, key, &value);
+
+    if (rc == NGX_OK) {
+        if (split != NULL) {
+            value = ngx_etcd_split_pick(&value,
+                                        ngx_murmur_hash2(split->data,
+                                                         split->len));
+        }
+
+        p = ngx_pnalloc(pool, ngx_max(value.len, 1));
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(p, value.data, value.len);
+        value.data = p;
+
+    } else {
+        value = sv->otherwise;
+
+        if (value.data == NULL) {
+            ngx_str_set(&value, "");
+        }
+    }
+
+    ngx_etcd_variable_value(&name, v, value.data, value.len);
+
+    /* a request that waits until etcd was read does not keep the default */
+
+    v->no_cacheable = (rc != NGX_OK && ngx_etcd_set_variable_loads(sv));
+
+    return NGX_OK;
 }
 
 

@@ -40,23 +40,6 @@ struct ngx_etcd_values_s {
 };
 
 
-static ngx_int_t ngx_etcd_value_init(ngx_etcd_value_t *value,
-    ngx_etcd_values_t *values, ngx_etcd_value_conf_t *conf, ngx_pool_t *pool);
-static void ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_value_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry);
-static void ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror,
-    int64_t revision);
-static void ngx_etcd_value_denied(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_grpc_status_e status);
-static void ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
-    ngx_str_t *reason);
-static void ngx_etcd_value_none(ngx_etcd_value_t *value);
-static void ngx_etcd_value_write(ngx_etcd_value_t *value);
-static void ngx_etcd_value_retry(ngx_event_t *ev);
-
-
 ngx_int_t
 ngx_etcd_value_declare(ngx_etcd_value_conf_t *conf, ngx_str_t *ns,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
@@ -207,48 +190,167 @@ ngx_etcd_value_refuse(ngx_str_t *value, size_t max, u_char *buf,
 }
 
 
-ngx_etcd_values_t *
-ngx_etcd_value_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
-    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
-    void (*written)(void *data), void (*lost)(void *data), void *data,
-    ngx_log_t *log)
+static void
+ngx_etcd_value_write(ngx_etcd_value_t *value)
 {
-    ngx_uint_t               i;
-    ngx_etcd_value_t        *value;
-    ngx_etcd_values_t       *values;
-    ngx_etcd_value_conf_t  **conf;
+    ngx_int_t           rc;
+    ngx_etcd_values_t  *values;
 
-    values = ngx_pcalloc(pool, sizeof(ngx_etcd_values_t));
-    if (values == NULL) {
-        return NULL;
-    }
+    values = value->values;
 
-    values->list = ngx_pcalloc(pool, ngx_max(confs->nelts, 1)
-                                     * sizeof(ngx_etcd_value_t));
-    if (values->list == NULL) {
-        return NULL;
-    }
+    rc = ngx_etcd_shared_value_write(values->zone, value->conf->shared,
+                                     &value->view,
+                                     &value->conf->name, &value->conf->key);
+    switch (rc) {
 
-    values->zone = zone;
-    values->log = log;
-    values->written = written;
-    values->lost = lost;
-    values->data = data;
+    case NGX_OK:
 
-    conf = confs->elts;
+        ngx_etcd_event_stop(&value->retry);
 
-    for (i = 0; i < confs->nelts; i++) {
-        value = &values->list[values->n++];
+        values->written(values->data);
+        return;
 
-        if (ngx_etcd_value_init(value, values, conf[i], pool) != NGX_OK
-            || ngx_etcd_mirror_start(&value->mirror, stream) != NGX_OK)
-        {
-            ngx_etcd_value_destroy(values);
-            return NULL;
+    case NGX_BUSY:
+
+        if (!value->retry.timer_set) {
+            ngx_add_timer(&value->retry, NGX_ETCD_VALUE_BUSY);
         }
+
+        return;
+
+    default: /* NGX_DECLINED */
+        values->lost(values->data);
+        return;
+    }
+}
+
+
+static void
+ngx_etcd_value_retry(ngx_event_t *ev)
+{
+    ngx_etcd_value_write(ev->data);
+}
+
+
+/* Reports an invalid value once, also when another worker becomes the agent. */
+
+static void
+ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
+    ngx_str_t *reason)
+{
+    ngx_etcd_shared_value_view_t  *view;
+
+    view = &value->view;
+
+    if (view->refused == (uint64_t) revision && !value->mirror.distrust) {
+        return;
     }
 
-    return values;
+    ngx_log_error(NGX_LOG_ERR, value->values->log, 0,
+                  "etcd: variable \"%V\": key \"%V\" at revision %L is "
+                  "invalid: %V, %s", &value->conf->name, &value->conf->key,
+                  revision, reason,
+                  view->modified ? "its last valid value stays"
+                                 : "its default is used");
+
+    view->refused = revision;
+    view->reason_len = ngx_min(reason->len, NGX_ETCD_SHARED_VALUE_MAX_REASON);
+
+    ngx_memcpy(view->reason, reason->data, view->reason_len);
+}
+
+
+static void
+ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    u_char                         buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t                      text, reason;
+    ngx_etcd_value_t              *value;
+    ngx_etcd_shared_value_view_t  *view;
+
+    value = mirror->data;
+    view = &value->view;
+
+    text = entry->value;
+    ngx_etcd_value_trim(&text);
+
+    if (ngx_etcd_value_refuse(&text, NGX_ETCD_SHARED_VALUE_MAX_VALUE, buf,
+                              &reason)
+        != NULL)
+    {
+        ngx_etcd_value_invalid(value, entry->mod_revision, &reason);
+        return;
+    }
+
+    view->modified = entry->mod_revision;
+    view->refused = 0;
+    view->reason_len = 0;
+    view->len = text.len;
+
+    /* the data of an empty value may be NULL */
+
+    if (text.len != 0) {
+        ngx_memcpy(view->value, text.data, text.len);
+    }
+}
+
+
+static void
+ngx_etcd_value_none(ngx_etcd_value_t *value)
+{
+    ngx_etcd_shared_value_view_t  *view;
+
+    view = &value->view;
+
+    view->modified = 0;
+    view->refused = 0;
+    view->reason_len = 0;
+    view->len = 0;
+}
+
+
+static void
+ngx_etcd_value_removed(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry)
+{
+    ngx_etcd_value_none(mirror->data);
+}
+
+
+static void
+ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
+{
+    ngx_etcd_value_t  *value;
+
+    value = mirror->data;
+
+    /* the key that a former agent had read may be gone */
+
+    if (mirror->entries.n == 0) {
+        ngx_etcd_value_none(value);
+    }
+
+    value->view.revision = revision;
+    value->view.state = NGX_ETCD_SHARED_VALUE_SYNCED;
+
+    ngx_etcd_value_write(value);
+}
+
+
+static void
+ngx_etcd_value_denied(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status)
+{
+    ngx_etcd_value_t  *value;
+
+    value = mirror->data;
+
+    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
+        && value->view.state != NGX_ETCD_SHARED_VALUE_DENIED)
+    {
+        value->view.state = NGX_ETCD_SHARED_VALUE_DENIED;
+        ngx_etcd_value_write(value);
+    }
 }
 
 
@@ -304,6 +406,51 @@ ngx_etcd_value_init(ngx_etcd_value_t *value, ngx_etcd_values_t *values,
 }
 
 
+ngx_etcd_values_t *
+ngx_etcd_value_create(ngx_array_t *confs, ngx_etcd_zone_t *zone,
+    ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool,
+    void (*written)(void *data), void (*lost)(void *data), void *data,
+    ngx_log_t *log)
+{
+    ngx_uint_t               i;
+    ngx_etcd_value_t        *value;
+    ngx_etcd_values_t       *values;
+    ngx_etcd_value_conf_t  **conf;
+
+    values = ngx_pcalloc(pool, sizeof(ngx_etcd_values_t));
+    if (values == NULL) {
+        return NULL;
+    }
+
+    values->list = ngx_pcalloc(pool, ngx_max(confs->nelts, 1)
+                                     * sizeof(ngx_etcd_value_t));
+    if (values->list == NULL) {
+        return NULL;
+    }
+
+    values->zone = zone;
+    values->log = log;
+    values->written = written;
+    values->lost = lost;
+    values->data = data;
+
+    conf = confs->elts;
+
+    for (i = 0; i < confs->nelts; i++) {
+        value = &values->list[values->n++];
+
+        if (ngx_etcd_value_init(value, values, conf[i], pool) != NGX_OK
+            || ngx_etcd_mirror_start(&value->mirror, stream) != NGX_OK)
+        {
+            ngx_etcd_value_destroy(values);
+            return NULL;
+        }
+    }
+
+    return values;
+}
+
+
 void
 ngx_etcd_value_destroy(ngx_etcd_values_t *values)
 {
@@ -329,168 +476,4 @@ ngx_etcd_value_pending(ngx_etcd_values_t *values)
     }
 
     return 0;
-}
-
-
-static void
-ngx_etcd_value_changed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    u_char                         buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t                      text, reason;
-    ngx_etcd_value_t              *value;
-    ngx_etcd_shared_value_view_t  *view;
-
-    value = mirror->data;
-    view = &value->view;
-
-    text = entry->value;
-    ngx_etcd_value_trim(&text);
-
-    if (ngx_etcd_value_refuse(&text, NGX_ETCD_SHARED_VALUE_MAX_VALUE, buf,
-                              &reason)
-        != NULL)
-    {
-        ngx_etcd_value_invalid(value, entry->mod_revision, &reason);
-        return;
-    }
-
-    view->modified = entry->mod_revision;
-    view->refused = 0;
-    view->reason_len = 0;
-    view->len = text.len;
-
-    /* the data of an empty value may be NULL */
-
-    if (text.len != 0) {
-        ngx_memcpy(view->value, text.data, text.len);
-    }
-}
-
-
-static void
-ngx_etcd_value_removed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_value_none(mirror->data);
-}
-
-
-static void
-ngx_etcd_value_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
-{
-    ngx_etcd_value_t  *value;
-
-    value = mirror->data;
-
-    /* the key that a former agent had read may be gone */
-
-    if (mirror->entries.n == 0) {
-        ngx_etcd_value_none(value);
-    }
-
-    value->view.revision = revision;
-    value->view.state = NGX_ETCD_SHARED_VALUE_SYNCED;
-
-    ngx_etcd_value_write(value);
-}
-
-
-static void
-ngx_etcd_value_denied(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status)
-{
-    ngx_etcd_value_t  *value;
-
-    value = mirror->data;
-
-    if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
-        && value->view.state != NGX_ETCD_SHARED_VALUE_DENIED)
-    {
-        value->view.state = NGX_ETCD_SHARED_VALUE_DENIED;
-        ngx_etcd_value_write(value);
-    }
-}
-
-
-/* Reports an invalid value once, also when another worker becomes the agent. */
-
-static void
-ngx_etcd_value_invalid(ngx_etcd_value_t *value, int64_t revision,
-    ngx_str_t *reason)
-{
-    ngx_etcd_shared_value_view_t  *view;
-
-    view = &value->view;
-
-    if (view->refused == (uint64_t) revision && !value->mirror.distrust) {
-        return;
-    }
-
-    ngx_log_error(NGX_LOG_ERR, value->values->log, 0,
-                  "etcd: variable \"%V\": key \"%V\" at revision %L is "
-                  "invalid: %V, %s", &value->conf->name, &value->conf->key,
-                  revision, reason,
-                  view->modified ? "its last valid value stays"
-                                 : "its default is used");
-
-    view->refused = revision;
-    view->reason_len = ngx_min(reason->len, NGX_ETCD_SHARED_VALUE_MAX_REASON);
-
-    ngx_memcpy(view->reason, reason->data, view->reason_len);
-}
-
-
-static void
-ngx_etcd_value_none(ngx_etcd_value_t *value)
-{
-    ngx_etcd_shared_value_view_t  *view;
-
-    view = &value->view;
-
-    view->modified = 0;
-    view->refused = 0;
-    view->reason_len = 0;
-    view->len = 0;
-}
-
-
-static void
-ngx_etcd_value_write(ngx_etcd_value_t *value)
-{
-    ngx_int_t           rc;
-    ngx_etcd_values_t  *values;
-
-    values = value->values;
-
-    rc = ngx_etcd_shared_value_write(values->zone, value->conf->shared,
-                                     &value->view,
-                                     &value->conf->name, &value->conf->key);
-    switch (rc) {
-
-    case NGX_OK:
-
-        ngx_etcd_event_stop(&value->retry);
-
-        values->written(values->data);
-        return;
-
-    case NGX_BUSY:
-
-        if (!value->retry.timer_set) {
-            ngx_add_timer(&value->retry, NGX_ETCD_VALUE_BUSY);
-        }
-
-        return;
-
-    default: /* NGX_DECLINED */
-        values->lost(values->data);
-        return;
-    }
-}
-
-
-static void
-ngx_etcd_value_retry(ngx_event_t *ev)
-{
-    ngx_etcd_value_write(ev->data);
 }

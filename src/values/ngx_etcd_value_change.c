@@ -12,19 +12,6 @@
 #include <ngx_etcd_value_change.h>
 
 
-static void ngx_etcd_value_change_undo(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t **changes, ngx_uint_t n);
-static ngx_int_t ngx_etcd_value_change_prepare(
-    ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change,
-    ngx_etcd_value_step_t *step, ngx_uint_t *room);
-static ngx_uint_t ngx_etcd_value_change_once(ngx_etcd_value_map_t *map,
-    ngx_uint_t n);
-static ngx_etcd_value_node_t *ngx_etcd_value_change_node(
-    ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change);
-static ngx_etcd_change_e ngx_etcd_value_change_kind(
-    ngx_etcd_value_change_t *change, ngx_etcd_value_node_t *old);
-
-
 ngx_etcd_value_change_t *
 ngx_etcd_value_change_copy(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change, ngx_log_t *log)
@@ -80,133 +67,22 @@ ngx_etcd_value_change_done(ngx_etcd_value_map_conf_t *conf,
 }
 
 
-ngx_int_t
-ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t **changes, ngx_uint_t n)
+static ngx_etcd_change_e
+ngx_etcd_value_change_kind(ngx_etcd_value_change_t *change,
+    ngx_etcd_value_node_t *old)
 {
-    ngx_int_t              rc;
-    ngx_uint_t             i, room, nsteps;
-    ngx_etcd_value_map_t  *map;
+    switch (change->op) {
 
-    map = conf->map;
-    nsteps = 0;
-    room = (map->map.n < conf->limit) ? conf->limit - map->map.n : 0;
+    case NGX_ETCD_VALUE_REMOVE:
+        return NGX_ETCD_CHANGE_REMOVE;
 
-    /* the nodes first: the time in which readers have to wait is short then */
+    case NGX_ETCD_VALUE_REFUSE:
+        return NGX_ETCD_CHANGE_INVALID;
 
-    for (i = 0; i < n; i++) {
-        rc = ngx_etcd_value_change_prepare(conf, changes[i],
-                                           &map->steps[nsteps], &room);
-
-        if (rc == NGX_ERROR) {
-            ngx_etcd_value_change_undo(conf, changes, n);
-
-            return NGX_ERROR;
-        }
-
-        changes[i]->made = (rc == NGX_OK);
-
-        if (rc == NGX_OK) {
-            nsteps = ngx_etcd_value_change_once(map, nsteps + 1);
-        }
+    default: /* NGX_ETCD_VALUE_PUT */
+        return (old != NULL && old->modified != 0) ? NGX_ETCD_CHANGE_UPDATE
+                                                   : NGX_ETCD_CHANGE_ADD;
     }
-
-    ngx_etcd_value_map_apply(conf->zone, map, nsteps);
-
-    map->changes++;
-
-    ngx_etcd_value_change_free(conf->zone, &map->dead);
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_value_change_undo(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t **changes, ngx_uint_t n)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-        changes[i]->made = 0;
-    }
-
-    ngx_etcd_value_change_free(conf->zone, &conf->map->spare);
-}
-
-
-/*
- * Writes the step of the change.  NGX_DONE: there is none; NGX_DECLINED: the
- * limit is reached; NGX_ERROR: the zone is full.
- */
-
-static ngx_int_t
-ngx_etcd_value_change_prepare(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t *change, ngx_etcd_value_step_t *step,
-    ngx_uint_t *room)
-{
-    ngx_etcd_value_map_t  *map;
-
-    map = conf->map;
-
-    step->old = ngx_etcd_value_map_find(conf, &change->key);
-    step->node = NULL;
-    step->refused = (change->op == NGX_ETCD_VALUE_REFUSE) ? change->revision
-                                                          : 0;
-    step->source = change->source;
-
-    change->change = ngx_etcd_value_change_kind(change, step->old);
-
-    if (change->op == NGX_ETCD_VALUE_REMOVE) {
-        return (step->old != NULL) ? NGX_OK : NGX_DONE;
-    }
-
-    if (step->old == NULL) {
-        if (*room == 0) {
-            return NGX_DECLINED;
-        }
-
-    } else if (change->op == NGX_ETCD_VALUE_REFUSE) {
-        return NGX_OK;
-    }
-
-    step->node = ngx_etcd_value_change_node(conf, change);
-
-    if (step->node == NULL) {
-        return NGX_ERROR;
-    }
-
-    step->node->node.next = map->spare;
-    map->spare = &step->node->node;
-
-    *room -= (step->old == NULL);
-
-    return NGX_OK;
-}
-
-
-/*
- * Drops the former step of the same node: etcd sends one event of a key in a
- * revision, but no answer may break the map.  Returns the number of steps.
- */
-
-static ngx_uint_t
-ngx_etcd_value_change_once(ngx_etcd_value_map_t *map, ngx_uint_t n)
-{
-    ngx_uint_t              i;
-    ngx_etcd_value_step_t  *steps;
-
-    steps = map->steps;
-
-    for (i = 0; i < n - 1; i++) {
-        if (steps[i].old != NULL && steps[i].old == steps[n - 1].old) {
-            ngx_memmove(&steps[i], &steps[i + 1],
-                        (n - 1 - i) * sizeof(ngx_etcd_value_step_t));
-            return n - 1;
-        }
-    }
-
-    return n;
 }
 
 
@@ -260,22 +136,133 @@ ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
 }
 
 
-static ngx_etcd_change_e
-ngx_etcd_value_change_kind(ngx_etcd_value_change_t *change,
-    ngx_etcd_value_node_t *old)
+/*
+ * Writes the step of the change.  NGX_DONE: there is none; NGX_DECLINED: the
+ * limit is reached; NGX_ERROR: the zone is full.
+ */
+
+static ngx_int_t
+ngx_etcd_value_change_prepare(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t *change, ngx_etcd_value_step_t *step,
+    ngx_uint_t *room)
 {
-    switch (change->op) {
+    ngx_etcd_value_map_t  *map;
 
-    case NGX_ETCD_VALUE_REMOVE:
-        return NGX_ETCD_CHANGE_REMOVE;
+    map = conf->map;
 
-    case NGX_ETCD_VALUE_REFUSE:
-        return NGX_ETCD_CHANGE_INVALID;
+    step->old = ngx_etcd_value_map_find(conf, &change->key);
+    step->node = NULL;
+    step->refused = (change->op == NGX_ETCD_VALUE_REFUSE) ? change->revision
+                                                          : 0;
+    step->source = change->source;
 
-    default: /* NGX_ETCD_VALUE_PUT */
-        return (old != NULL && old->modified != 0) ? NGX_ETCD_CHANGE_UPDATE
-                                                   : NGX_ETCD_CHANGE_ADD;
+    change->change = ngx_etcd_value_change_kind(change, step->old);
+
+    if (change->op == NGX_ETCD_VALUE_REMOVE) {
+        return (step->old != NULL) ? NGX_OK : NGX_DONE;
     }
+
+    if (step->old == NULL) {
+        if (*room == 0) {
+            return NGX_DECLINED;
+        }
+
+    } else if (change->op == NGX_ETCD_VALUE_REFUSE) {
+        return NGX_OK;
+    }
+
+    step->node = ngx_etcd_value_change_node(conf, change);
+
+    if (step->node == NULL) {
+        return NGX_ERROR;
+    }
+
+    step->node->node.next = map->spare;
+    map->spare = &step->node->node;
+
+    *room -= (step->old == NULL);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_value_change_undo(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t **changes, ngx_uint_t n)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < n; i++) {
+        changes[i]->made = 0;
+    }
+
+    ngx_etcd_value_change_free(conf->zone, &conf->map->spare);
+}
+
+
+/*
+ * Drops the former step of the same node: etcd sends one event of a key in a
+ * revision, but no answer may break the map.  Returns the number of steps.
+ */
+
+static ngx_uint_t
+ngx_etcd_value_change_once(ngx_etcd_value_map_t *map, ngx_uint_t n)
+{
+    ngx_uint_t              i;
+    ngx_etcd_value_step_t  *steps;
+
+    steps = map->steps;
+
+    for (i = 0; i < n - 1; i++) {
+        if (steps[i].old != NULL && steps[i].old == steps[n - 1].old) {
+            ngx_memmove(&steps[i], &steps[i + 1],
+                        (n - 1 - i) * sizeof(ngx_etcd_value_step_t));
+            return n - 1;
+        }
+    }
+
+    return n;
+}
+
+
+ngx_int_t
+ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_value_change_t **changes, ngx_uint_t n)
+{
+    ngx_int_t              rc;
+    ngx_uint_t             i, room, nsteps;
+    ngx_etcd_value_map_t  *map;
+
+    map = conf->map;
+    nsteps = 0;
+    room = (map->map.n < conf->limit) ? conf->limit - map->map.n : 0;
+
+    /* the nodes first: the time in which readers have to wait is short then */
+
+    for (i = 0; i < n; i++) {
+        rc = ngx_etcd_value_change_prepare(conf, changes[i],
+                                           &map->steps[nsteps], &room);
+
+        if (rc == NGX_ERROR) {
+            ngx_etcd_value_change_undo(conf, changes, n);
+
+            return NGX_ERROR;
+        }
+
+        changes[i]->made = (rc == NGX_OK);
+
+        if (rc == NGX_OK) {
+            nsteps = ngx_etcd_value_change_once(map, nsteps + 1);
+        }
+    }
+
+    ngx_etcd_value_map_apply(conf->zone, map, nsteps);
+
+    map->changes++;
+
+    ngx_etcd_value_change_free(conf->zone, &map->dead);
+
+    return NGX_OK;
 }
 
 

@@ -12,15 +12,118 @@
 #include <ngx_etcd_value_conf.h>
 
 
-static ngx_etcd_value_map_conf_t *ngx_etcd_value_conf_map(ngx_array_t *maps,
-    ngx_str_t *name, ngx_str_t *literal, ngx_uint_t secret, ngx_pool_t *pool);
-static ngx_etcd_value_pattern_t *ngx_etcd_value_conf_pattern(
-    ngx_etcd_value_map_conf_t *map, ngx_etcd_pattern_t *pattern,
-    ngx_pool_t *pool);
-static ngx_uint_t ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one,
-    ngx_etcd_pattern_t *two);
-static void ngx_etcd_value_conf_raise(ngx_etcd_value_pattern_t *limits,
-    ngx_etcd_value_pattern_t *pattern);
+static ngx_etcd_value_map_conf_t *
+ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name, ngx_str_t *literal,
+    ngx_uint_t secret, ngx_pool_t *pool)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_value_map_conf_t   *map, **p;
+
+    p = maps->elts;
+
+    for (i = 0; i < maps->nelts; i++) {
+        if (p[i]->secret == secret
+            && ngx_etcd_str_equal(&p[i]->literal, literal))
+        {
+            return p[i];
+        }
+    }
+
+    map = ngx_pcalloc(pool, sizeof(ngx_etcd_value_map_conf_t));
+
+    if (map == NULL
+        || ngx_array_init(&map->patterns, pool, 2,
+                          sizeof(ngx_etcd_value_pattern_t *))
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    map->name = *name;
+    map->literal = *literal;
+    map->secret = secret;
+
+    p = ngx_array_push(maps);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = map;
+
+    return map;
+}
+
+
+/* Returns 1 if both patterns, with the same literal part, match the same. */
+
+static ngx_uint_t
+ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one, ngx_etcd_pattern_t *two)
+{
+    ngx_uint_t                   i;
+    ngx_etcd_pattern_segment_t  *first, *second;
+
+    if (one->segments.nelts != two->segments.nelts) {
+        return 0;
+    }
+
+    first = one->segments.elts;
+    second = two->segments.elts;
+
+    for (i = 0; i < one->segments.nelts; i++) {
+
+        if (first[i].variable != second[i].variable) {
+            return 0;
+        }
+
+        if (!first[i].variable
+            && !ngx_etcd_str_equal(&first[i].text, &second[i].text))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
+static ngx_etcd_value_pattern_t *
+ngx_etcd_value_conf_pattern(ngx_etcd_value_map_conf_t *map,
+    ngx_etcd_pattern_t *pattern, ngx_pool_t *pool)
+{
+    ngx_uint_t                  i;
+    ngx_etcd_value_pattern_t  **p;
+
+    p = map->patterns.elts;
+
+    for (i = 0; i < map->patterns.nelts; i++) {
+        if (ngx_etcd_value_conf_alike(&p[i]->pattern, pattern)) {
+            return p[i];
+        }
+    }
+
+    p = ngx_array_push(&map->patterns);
+    if (p == NULL) {
+        return NULL;
+    }
+
+    *p = ngx_pcalloc(pool, sizeof(ngx_etcd_value_pattern_t));
+
+    if (*p != NULL) {
+        (*p)->pattern = *pattern;
+    }
+
+    return *p;
+}
+
+
+static void
+ngx_etcd_value_conf_raise(ngx_etcd_value_pattern_t *limits,
+    ngx_etcd_value_pattern_t *pattern)
+{
+    limits->max_size = ngx_max(limits->max_size, pattern->max_size);
+    limits->max_bits = ngx_max(limits->max_bits, pattern->max_bits);
+    limits->split |= pattern->split;
+}
 
 
 ngx_etcd_value_map_conf_t *
@@ -74,120 +177,6 @@ ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
     }
 
     return map;
-}
-
-
-static ngx_etcd_value_map_conf_t *
-ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name, ngx_str_t *literal,
-    ngx_uint_t secret, ngx_pool_t *pool)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_value_map_conf_t   *map, **p;
-
-    p = maps->elts;
-
-    for (i = 0; i < maps->nelts; i++) {
-        if (p[i]->secret == secret
-            && ngx_etcd_str_equal(&p[i]->literal, literal))
-        {
-            return p[i];
-        }
-    }
-
-    map = ngx_pcalloc(pool, sizeof(ngx_etcd_value_map_conf_t));
-
-    if (map == NULL
-        || ngx_array_init(&map->patterns, pool, 2,
-                          sizeof(ngx_etcd_value_pattern_t *))
-           != NGX_OK)
-    {
-        return NULL;
-    }
-
-    map->name = *name;
-    map->literal = *literal;
-    map->secret = secret;
-
-    p = ngx_array_push(maps);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = map;
-
-    return map;
-}
-
-
-static ngx_etcd_value_pattern_t *
-ngx_etcd_value_conf_pattern(ngx_etcd_value_map_conf_t *map,
-    ngx_etcd_pattern_t *pattern, ngx_pool_t *pool)
-{
-    ngx_uint_t                  i;
-    ngx_etcd_value_pattern_t  **p;
-
-    p = map->patterns.elts;
-
-    for (i = 0; i < map->patterns.nelts; i++) {
-        if (ngx_etcd_value_conf_alike(&p[i]->pattern, pattern)) {
-            return p[i];
-        }
-    }
-
-    p = ngx_array_push(&map->patterns);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = ngx_pcalloc(pool, sizeof(ngx_etcd_value_pattern_t));
-
-    if (*p != NULL) {
-        (*p)->pattern = *pattern;
-    }
-
-    return *p;
-}
-
-
-/* Returns 1 if both patterns, with the same literal part, match the same. */
-
-static ngx_uint_t
-ngx_etcd_value_conf_alike(ngx_etcd_pattern_t *one, ngx_etcd_pattern_t *two)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_pattern_segment_t  *first, *second;
-
-    if (one->segments.nelts != two->segments.nelts) {
-        return 0;
-    }
-
-    first = one->segments.elts;
-    second = two->segments.elts;
-
-    for (i = 0; i < one->segments.nelts; i++) {
-
-        if (first[i].variable != second[i].variable) {
-            return 0;
-        }
-
-        if (!first[i].variable
-            && !ngx_etcd_str_equal(&first[i].text, &second[i].text))
-        {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
-static void
-ngx_etcd_value_conf_raise(ngx_etcd_value_pattern_t *limits,
-    ngx_etcd_value_pattern_t *pattern)
-{
-    limits->max_size = ngx_max(limits->max_size, pattern->max_size);
-    limits->max_bits = ngx_max(limits->max_bits, pattern->max_bits);
-    limits->split |= pattern->split;
 }
 
 

@@ -24,15 +24,6 @@ typedef struct {
 } ngx_etcd_value_map_search_t;
 
 
-static ngx_uint_t ngx_etcd_value_map_match(void *data,
-    ngx_etcd_shared_node_t *node);
-static void ngx_etcd_value_map_copy(ngx_etcd_value_map_search_t *search,
-    ngx_etcd_value_node_t *node);
-static void ngx_etcd_value_map_step(ngx_etcd_zone_t *zone,
-    ngx_etcd_value_map_t *map);
-static void ngx_etcd_value_map_wait(ngx_etcd_value_map_conf_t *conf);
-
-
 ngx_etcd_value_pattern_t *
 ngx_etcd_value_map_wants(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
 {
@@ -59,55 +50,6 @@ ngx_etcd_value_map_name(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
     pattern = ngx_etcd_value_map_wants(conf, key);
 
     return (pattern != NULL) ? &pattern->name : &conf->name;
-}
-
-
-ngx_etcd_value_node_t *
-ngx_etcd_value_map_find(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
-{
-    ngx_etcd_value_map_search_t  search;
-
-    ngx_memzero(&search, sizeof(ngx_etcd_value_map_search_t));
-
-    search.zone = conf->zone;
-    search.key = key;
-
-    return (ngx_etcd_value_node_t *)
-           ngx_etcd_shared_map_find_locked(conf->zone, &conf->map->map,
-                                           ngx_etcd_shared_map_hash(key),
-                                           ngx_etcd_value_map_match, &search);
-}
-
-
-/* A torn read may contain any length: clamp it before copying. */
-
-static ngx_uint_t
-ngx_etcd_value_map_match(void *data, ngx_etcd_shared_node_t *node)
-{
-    ngx_etcd_value_map_search_t *search = data;
-
-    u_char                 *p;
-    ngx_str_t              *key;
-    ngx_etcd_value_node_t  *value;
-
-    key = search->key;
-    value = (ngx_etcd_value_node_t *) node;
-    p = (u_char *) node + offsetof(ngx_etcd_value_node_t, data);
-
-    if (!ngx_etcd_shared_map_inside(search->zone, node,
-                                    offsetof(ngx_etcd_value_node_t, data)
-                                    + key->len)
-        || value->key_len != key->len
-        || ngx_memcmp(p, key->data, key->len) != 0)
-    {
-        return 0;
-    }
-
-    if (search->read != NULL) {
-        ngx_etcd_value_map_copy(search, value);
-    }
-
-    return 1;
 }
 
 
@@ -155,6 +97,55 @@ ngx_etcd_value_map_copy(ngx_etcd_value_map_search_t *search,
 }
 
 
+/* A torn read may contain any length: clamp it before copying. */
+
+static ngx_uint_t
+ngx_etcd_value_map_match(void *data, ngx_etcd_shared_node_t *node)
+{
+    ngx_etcd_value_map_search_t *search = data;
+
+    u_char                 *p;
+    ngx_str_t              *key;
+    ngx_etcd_value_node_t  *value;
+
+    key = search->key;
+    value = (ngx_etcd_value_node_t *) node;
+    p = (u_char *) node + offsetof(ngx_etcd_value_node_t, data);
+
+    if (!ngx_etcd_shared_map_inside(search->zone, node,
+                                    offsetof(ngx_etcd_value_node_t, data)
+                                    + key->len)
+        || value->key_len != key->len
+        || ngx_memcmp(p, key->data, key->len) != 0)
+    {
+        return 0;
+    }
+
+    if (search->read != NULL) {
+        ngx_etcd_value_map_copy(search, value);
+    }
+
+    return 1;
+}
+
+
+ngx_etcd_value_node_t *
+ngx_etcd_value_map_find(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
+{
+    ngx_etcd_value_map_search_t  search;
+
+    ngx_memzero(&search, sizeof(ngx_etcd_value_map_search_t));
+
+    search.zone = conf->zone;
+    search.key = key;
+
+    return (ngx_etcd_value_node_t *)
+           ngx_etcd_shared_map_find_locked(conf->zone, &conf->map->map,
+                                           ngx_etcd_shared_map_hash(key),
+                                           ngx_etcd_value_map_match, &search);
+}
+
+
 void
 ngx_etcd_value_map_apply(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
     ngx_uint_t nsteps)
@@ -166,21 +157,6 @@ ngx_etcd_value_map_apply(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
     __atomic_store_n(&map->nsteps, nsteps, __ATOMIC_RELEASE);
 
     ngx_etcd_value_map_finish(zone, map);
-}
-
-
-/* The number of the seqlock is odd until then: no reader sees a part. */
-
-void
-ngx_etcd_value_map_finish(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
-{
-    while (map->nsteps != 0) {
-        ngx_etcd_value_map_step(zone, map);
-    }
-
-    if (map->map.lock & 1) {
-        ngx_etcd_seqlock_written(&map->map.lock);
-    }
 }
 
 
@@ -230,6 +206,21 @@ ngx_etcd_value_map_step(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
 }
 
 
+/* The number of the seqlock is odd until then: no reader sees a part. */
+
+void
+ngx_etcd_value_map_finish(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
+{
+    while (map->nsteps != 0) {
+        ngx_etcd_value_map_step(zone, map);
+    }
+
+    if (map->map.lock & 1) {
+        ngx_etcd_seqlock_written(&map->map.lock);
+    }
+}
+
+
 ngx_int_t
 ngx_etcd_value_map_each(ngx_etcd_value_map_conf_t *conf, ngx_uint_t *chain,
     ngx_etcd_value_map_each_pt handler, void *data)
@@ -275,6 +266,22 @@ done:
     ngx_etcd_zone_unlock(conf->zone);
 
     return rc;
+}
+
+
+/* The owner changes the map, or was killed while it did. */
+
+static void
+ngx_etcd_value_map_wait(ngx_etcd_value_map_conf_t *conf)
+{
+    if (ngx_etcd_zone_lock(conf->zone) != NGX_OK) {
+        ngx_sched_yield();
+        return;
+    }
+
+    ngx_etcd_value_map_finish(conf->zone, conf->map);
+
+    ngx_etcd_zone_unlock(conf->zone);
 }
 
 
@@ -334,20 +341,4 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     }
 
     return NGX_OK;
-}
-
-
-/* The owner changes the map, or was killed while it did. */
-
-static void
-ngx_etcd_value_map_wait(ngx_etcd_value_map_conf_t *conf)
-{
-    if (ngx_etcd_zone_lock(conf->zone) != NGX_OK) {
-        ngx_sched_yield();
-        return;
-    }
-
-    ngx_etcd_value_map_finish(conf->zone, conf->map);
-
-    ngx_etcd_zone_unlock(conf->zone);
 }

@@ -15,69 +15,13 @@
 #define NGX_ETCD_VALUE_OBJECT_PIECE  256
 
 
-static ngx_str_t *ngx_etcd_value_object_name(ngx_etcd_value_map_conf_t *conf,
-    ngx_str_t *ns, ngx_str_t *name);
 static void ngx_etcd_value_object_clear(void *object);
-static ngx_int_t ngx_etcd_value_object_inherit(
-    ngx_etcd_value_map_conf_t *conf, ngx_etcd_zone_t *old);
-static void ngx_etcd_value_object_take(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_map_t *from);
-static ngx_uint_t ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone,
-    void *data);
-static ngx_uint_t ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone,
-    ngx_etcd_value_map_t *map, ngx_uint_t *left);
 
 
 static const ngx_etcd_object_type_t  ngx_etcd_value_object_type = {
     NGX_ETCD_ZONE_VALUE_MAPS, sizeof(ngx_etcd_value_map_t),
     ngx_etcd_value_object_clear
 };
-
-
-ngx_int_t
-ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
-    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
-{
-    ngx_int_t             rc;
-    ngx_etcd_object_id_t  id;
-
-    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
-
-    /* workers have the key of hashes from their master */
-
-    if (ngx_etcd_siphash_init(ngx_cycle->log) != NGX_OK
-        || ngx_etcd_value_object_name(conf, ns, &id.name) == NULL)
-    {
-        return NGX_ERROR;
-    }
-
-    id.variant = conf->secret;
-
-    conf->zone = zone;
-    conf->map = ngx_etcd_object_declare(zone, &ngx_etcd_value_object_type, &id);
-
-    ngx_free(id.name.data);
-
-    if (conf->map == NULL || ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    conf->id = conf->map->object.id;
-
-    ngx_etcd_value_map_finish(zone, conf->map);
-
-    rc = ngx_etcd_shared_map_size(zone, &conf->map->map, conf->limit);
-
-    ngx_etcd_zone_unlock(zone);
-
-    if (conf->secret) {
-        zone->sh->secret = 1;
-        ngx_etcd_value_object_hide(zone);
-    }
-
-    return (rc == NGX_OK && old != NULL)
-           ? ngx_etcd_value_object_inherit(conf, old) : rc;
-}
 
 
 /* The whole literal part: namespaces differ.  ngx_free() the name's data. */
@@ -104,50 +48,6 @@ ngx_etcd_value_object_name(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
     ngx_memcpy(p, conf->literal.data, conf->literal.len);
 
     return name;
-}
-
-
-/* The number of the seqlock goes on, so that readers notice. */
-
-static void
-ngx_etcd_value_object_clear(void *object)
-{
-    ngx_etcd_value_map_t *map = object;
-
-    map->map.chains = NULL;
-    map->map.nchains = 0;
-    map->map.n = 0;
-
-    map->spare = NULL;
-    map->dead = NULL;
-    map->revision = 0;
-    map->state = NGX_ETCD_SHARED_VALUE_LOADING;
-    map->changes = 0;
-    map->over = 0;
-    map->invalid = 0;
-}
-
-
-static ngx_int_t
-ngx_etcd_value_object_inherit(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_zone_t *old)
-{
-    ngx_etcd_value_map_t  *from;
-
-    if (ngx_etcd_zone_lock_patient(old) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    from = ngx_etcd_object_find(old, &ngx_etcd_value_object_type,
-                                &conf->map->object);
-    if (from != NULL) {
-        ngx_etcd_value_map_finish(old, from);
-        ngx_etcd_value_object_take(conf, from);
-    }
-
-    ngx_etcd_zone_unlock(old);
-
-    return NGX_OK;
 }
 
 
@@ -197,6 +97,96 @@ ngx_etcd_value_object_take(ngx_etcd_value_map_conf_t *conf,
 }
 
 
+static ngx_int_t
+ngx_etcd_value_object_inherit(ngx_etcd_value_map_conf_t *conf,
+    ngx_etcd_zone_t *old)
+{
+    ngx_etcd_value_map_t  *from;
+
+    if (ngx_etcd_zone_lock_patient(old) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    from = ngx_etcd_object_find(old, &ngx_etcd_value_object_type,
+                                &conf->map->object);
+    if (from != NULL) {
+        ngx_etcd_value_map_finish(old, from);
+        ngx_etcd_value_object_take(conf, from);
+    }
+
+    ngx_etcd_zone_unlock(old);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
+    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
+{
+    ngx_int_t             rc;
+    ngx_etcd_object_id_t  id;
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+
+    /* workers have the key of hashes from their master */
+
+    if (ngx_etcd_siphash_init(ngx_cycle->log) != NGX_OK
+        || ngx_etcd_value_object_name(conf, ns, &id.name) == NULL)
+    {
+        return NGX_ERROR;
+    }
+
+    id.variant = conf->secret;
+
+    conf->zone = zone;
+    conf->map = ngx_etcd_object_declare(zone, &ngx_etcd_value_object_type, &id);
+
+    ngx_free(id.name.data);
+
+    if (conf->map == NULL || ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    conf->id = conf->map->object.id;
+
+    ngx_etcd_value_map_finish(zone, conf->map);
+
+    rc = ngx_etcd_shared_map_size(zone, &conf->map->map, conf->limit);
+
+    ngx_etcd_zone_unlock(zone);
+
+    if (conf->secret) {
+        zone->sh->secret = 1;
+        ngx_etcd_value_object_hide(zone);
+    }
+
+    return (rc == NGX_OK && old != NULL)
+           ? ngx_etcd_value_object_inherit(conf, old) : rc;
+}
+
+
+/* The number of the seqlock goes on, so that readers notice. */
+
+static void
+ngx_etcd_value_object_clear(void *object)
+{
+    ngx_etcd_value_map_t *map = object;
+
+    map->map.chains = NULL;
+    map->map.nchains = 0;
+    map->map.n = 0;
+
+    map->spare = NULL;
+    map->dead = NULL;
+    map->revision = 0;
+    map->state = NGX_ETCD_SHARED_VALUE_LOADING;
+    map->changes = 0;
+    map->over = 0;
+    map->invalid = 0;
+}
+
+
 void
 ngx_etcd_value_object_hide(ngx_etcd_zone_t *zone)
 {
@@ -228,44 +218,6 @@ ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
     changes = change;
 
     (void) ngx_etcd_value_change(conf, &changes, 1);
-}
-
-
-ngx_int_t
-ngx_etcd_value_object_retire_old(ngx_etcd_zone_t *zone, uint64_t until)
-{
-    return ngx_etcd_zone_work(zone, 0, ngx_etcd_value_object_retire_piece,
-                              NULL, until);
-}
-
-
-static ngx_uint_t
-ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone, void *data)
-{
-    ngx_uint_t             left;
-    ngx_queue_t           *q, *next, *list;
-    ngx_etcd_value_map_t  *map;
-
-    left = NGX_ETCD_VALUE_OBJECT_PIECE;
-    list = &zone->sh->objects[NGX_ETCD_ZONE_VALUE_MAPS];
-
-    for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = next) {
-        next = ngx_queue_next(q);
-        map = ngx_queue_data(q, ngx_etcd_value_map_t, object.queue);
-
-        if (!ngx_etcd_object_old(zone, &map->object)) {
-            continue;
-        }
-
-        if (!ngx_etcd_value_object_empty(zone, map, &left)) {
-            return 1;
-        }
-
-        ngx_etcd_shared_map_done(zone, &map->map);
-        ngx_etcd_object_retire(zone, &ngx_etcd_value_object_type, &map->object);
-    }
-
-    return 0;
 }
 
 
@@ -305,4 +257,42 @@ ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
     }
 
     return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_uint_t             left;
+    ngx_queue_t           *q, *next, *list;
+    ngx_etcd_value_map_t  *map;
+
+    left = NGX_ETCD_VALUE_OBJECT_PIECE;
+    list = &zone->sh->objects[NGX_ETCD_ZONE_VALUE_MAPS];
+
+    for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = next) {
+        next = ngx_queue_next(q);
+        map = ngx_queue_data(q, ngx_etcd_value_map_t, object.queue);
+
+        if (!ngx_etcd_object_old(zone, &map->object)) {
+            continue;
+        }
+
+        if (!ngx_etcd_value_object_empty(zone, map, &left)) {
+            return 1;
+        }
+
+        ngx_etcd_shared_map_done(zone, &map->map);
+        ngx_etcd_object_retire(zone, &ngx_etcd_value_object_type, &map->object);
+    }
+
+    return 0;
+}
+
+
+ngx_int_t
+ngx_etcd_value_object_retire_old(ngx_etcd_zone_t *zone, uint64_t until)
+{
+    return ngx_etcd_zone_work(zone, 0, ngx_etcd_value_object_retire_piece,
+                              NULL, until);
 }

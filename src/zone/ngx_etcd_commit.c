@@ -9,156 +9,6 @@
 #include <ngx_etcd_commit.h>
 
 
-static ngx_uint_t ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data);
-static void ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
-    ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation);
-static void ngx_etcd_commit_state(ngx_etcd_member_set_t *set,
-    ngx_etcd_commit_t *commit);
-static ngx_uint_t ngx_etcd_commit_end(ngx_etcd_commit_t *commit);
-static ngx_uint_t ngx_etcd_commit_apply(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_op_t *op);
-static void ngx_etcd_commit_term(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, uint64_t term);
-static void ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot);
-static void ngx_etcd_commit_event(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_op_t *op, ngx_uint_t added,
-    ngx_uint_t removed);
-static ngx_uint_t ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, void *data);
-static ngx_uint_t ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, void *data);
-static void ngx_etcd_commit_repair_entry(ngx_etcd_repair_t *repair);
-static void ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone,
-    ngx_etcd_repair_t *repair);
-
-
-ngx_int_t
-ngx_etcd_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_commit_t *commit)
-{
-    commit->set = set;
-
-    return ngx_etcd_zone_work(zone, commit->force, ngx_etcd_commit_piece,
-                              commit, commit->until);
-}
-
-
-/*
- * An owner that is killed inside a piece, or between pieces of one revision,
- * leaves "dirty" set for the next owner; if killed between other pieces,
- * "unfinished".
- */
-
-static ngx_uint_t
-ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
-{
-    ngx_etcd_commit_t *commit = data;
-
-    ngx_uint_t              last, changed;
-    ngx_etcd_op_t          *op;
-    ngx_atomic_uint_t       generation;
-    ngx_etcd_arrival_t     *arrival;
-    ngx_etcd_member_set_t  *set;
-
-    set = commit->set;
-
-    set->dirty = 1;
-
-    ngx_memory_barrier();
-
-    set->commits++;
-
-    op = commit->ops->elts;
-    last = ngx_etcd_commit_end(commit);
-    generation = set->generation;
-    changed = 0;
-
-    for ( /* void */ ; commit->done < last; commit->done++) {
-        if (ngx_etcd_commit_apply(zone, set, &op[commit->done])) {
-            set->ring[++generation % NGX_ETCD_MEMBER_SET_RING] =
-                                                     op[commit->done].slot;
-            changed = 1;
-        }
-    }
-
-    if (changed) {
-        arrival = &set->arrivals[set->narrivals % NGX_ETCD_MEMBER_SET_ARRIVALS];
-        set->narrivals++;
-        arrival->generation = generation;
-        arrival->time = commit->arrived;
-
-        commit->arrived = 0;
-        commit->changed = 1;
-    }
-
-    if (last < commit->ops->nelts) {
-        set->generation = generation;
-        set->unfinished = 1;
-
-        ngx_memory_barrier();
-
-        set->dirty = (set->torn != 0
-                      || op[last].revision == op[last - 1].revision);
-        return 1;
-    }
-
-    ngx_etcd_commit_complete(set, commit, generation);
-
-    return 0;
-}
-
-
-static void
-ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
-    ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation)
-{
-    if (commit->state == NGX_ETCD_MEMBER_SET_FULL) {
-
-        /* the next agent lists the prefix */
-
-        set->revision = 0;
-
-    } else if (commit->revision != 0) {
-        set->revision = commit->revision;
-    }
-
-    ngx_memory_barrier();
-
-    if (set->torn != 0 && commit->revision != 0) {
-        set->base = ++generation;
-        set->torn = 0;
-        commit->changed = 1;
-    }
-
-    set->generation = generation;
-    set->unfinished = 0;
-
-    ngx_memory_barrier();
-
-    set->dirty = (set->torn != 0);
-
-    ngx_etcd_commit_state(set, commit);
-}
-
-
-static void
-ngx_etcd_commit_state(ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit)
-{
-    switch (commit->state) {
-
-    case NGX_ETCD_MEMBER_SET_FULL:
-        set->state = NGX_ETCD_MEMBER_SET_FULL;
-        break;
-
-    case NGX_ETCD_MEMBER_SET_SYNCED:
-        set->params = commit->params;
-        set->state = NGX_ETCD_MEMBER_SET_SYNCED;
-
-        ngx_etcd_zone_prove(&set->verified, commit->verified);
-        break;
-    }
-}
-
-
 /* Returns the index of the first operation after the next piece. */
 
 static ngx_uint_t
@@ -176,6 +26,90 @@ ngx_etcd_commit_end(ngx_etcd_commit_t *commit)
     }
 
     return ngx_min(last, most);
+}
+
+
+static void
+ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_slot_t *slot)
+{
+    uint32_t         uid;
+    ngx_etcd_redo_t  redo;
+
+    do {
+        uid = ++zone->sh->next_uid;
+    } while (uid == 0);
+
+    slot->uid = uid;
+    slot->conns = (uint64_t) uid << 32;
+    slot->fails = (uint64_t) uid << 32;
+    slot->verdict = (uint64_t) uid << 32
+                    | (set->mandatory ? NGX_ETCD_VERDICT_UNPROVEN : 0);
+    slot->accessed = 0;
+    slot->checked = 0;
+
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &set->requests, set->requests + slot->requests);
+    ngx_etcd_redo_set(&redo, &slot->requests, 0);
+
+    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+
+    /* Members of the initial list start without slow start. */
+
+    slot->started = (set->state == NGX_ETCD_MEMBER_SET_LOADING)
+                    ? 0 : ngx_etcd_slot_now();
+
+    set->nmembers++;
+}
+
+
+/*
+ * Counts the leaders: in a set of leaders each key creation with a higher
+ * revision is a new leader.
+ */
+
+static void
+ngx_etcd_commit_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint64_t term)
+{
+    ngx_etcd_redo_t  redo;
+
+    if (term > set->term) {
+        redo.n = 0;
+
+        ngx_etcd_redo_set(&redo, &set->term, term);
+        ngx_etcd_redo_set(&redo, &set->terms, set->terms + 1);
+
+        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+    }
+}
+
+
+static void
+ngx_etcd_commit_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_op_t *op, ngx_uint_t added, ngx_uint_t removed)
+{
+    ngx_str_t          key;
+    ngx_etcd_entry_t  *entry;
+    ngx_etcd_change_e  change;
+
+    if (added) {
+        change = NGX_ETCD_CHANGE_ADD;
+
+    } else if (removed) {
+        change = NGX_ETCD_CHANGE_REMOVE;
+
+    } else {
+        change = NGX_ETCD_CHANGE_UPDATE;
+    }
+
+    entry = (op->op == NGX_ETCD_OP_PUT) ? op->entry : op->old;
+
+    key.data = ngx_etcd_entry_key(entry);
+    key.len = entry->key_len;
+
+    ngx_etcd_zone_event(zone, &set->object.name, &key, change, op->revision);
 }
 
 
@@ -255,111 +189,131 @@ ngx_etcd_commit_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 }
 
 
+static void
+ngx_etcd_commit_state(ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit)
+{
+    switch (commit->state) {
+
+    case NGX_ETCD_MEMBER_SET_FULL:
+        set->state = NGX_ETCD_MEMBER_SET_FULL;
+        break;
+
+    case NGX_ETCD_MEMBER_SET_SYNCED:
+        set->params = commit->params;
+        set->state = NGX_ETCD_MEMBER_SET_SYNCED;
+
+        ngx_etcd_zone_prove(&set->verified, commit->verified);
+        break;
+    }
+}
+
+
+static void
+ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
+    ngx_etcd_commit_t *commit, ngx_atomic_uint_t generation)
+{
+    if (commit->state == NGX_ETCD_MEMBER_SET_FULL) {
+
+        /* the next agent lists the prefix */
+
+        set->revision = 0;
+
+    } else if (commit->revision != 0) {
+        set->revision = commit->revision;
+    }
+
+    ngx_memory_barrier();
+
+    if (set->torn != 0 && commit->revision != 0) {
+        set->base = ++generation;
+        set->torn = 0;
+        commit->changed = 1;
+    }
+
+    set->generation = generation;
+    set->unfinished = 0;
+
+    ngx_memory_barrier();
+
+    set->dirty = (set->torn != 0);
+
+    ngx_etcd_commit_state(set, commit);
+}
+
+
 /*
- * Counts the leaders: in a set of leaders each key creation with a higher
- * revision is a new leader.
+ * An owner that is killed inside a piece, or between pieces of one revision,
+ * leaves "dirty" set for the next owner; if killed between other pieces,
+ * "unfinished".
  */
 
-static void
-ngx_etcd_commit_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    uint64_t term)
+static ngx_uint_t
+ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
 {
-    ngx_etcd_redo_t  redo;
+    ngx_etcd_commit_t *commit = data;
 
-    if (term > set->term) {
-        redo.n = 0;
+    ngx_uint_t              last, changed;
+    ngx_etcd_op_t          *op;
+    ngx_atomic_uint_t       generation;
+    ngx_etcd_arrival_t     *arrival;
+    ngx_etcd_member_set_t  *set;
 
-        ngx_etcd_redo_set(&redo, &set->term, term);
-        ngx_etcd_redo_set(&redo, &set->terms, set->terms + 1);
+    set = commit->set;
 
-        ngx_etcd_redo_write(&zone->sh->redo, &redo);
-    }
-}
+    set->dirty = 1;
 
+    ngx_memory_barrier();
 
-static void
-ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_slot_t *slot)
-{
-    uint32_t         uid;
-    ngx_etcd_redo_t  redo;
+    set->commits++;
 
-    do {
-        uid = ++zone->sh->next_uid;
-    } while (uid == 0);
+    op = commit->ops->elts;
+    last = ngx_etcd_commit_end(commit);
+    generation = set->generation;
+    changed = 0;
 
-    slot->uid = uid;
-    slot->conns = (uint64_t) uid << 32;
-    slot->fails = (uint64_t) uid << 32;
-    slot->verdict = (uint64_t) uid << 32
-                    | (set->mandatory ? NGX_ETCD_VERDICT_UNPROVEN : 0);
-    slot->accessed = 0;
-    slot->checked = 0;
-
-    redo.n = 0;
-
-    ngx_etcd_redo_set(&redo, &set->requests, set->requests + slot->requests);
-    ngx_etcd_redo_set(&redo, &slot->requests, 0);
-
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
-
-    /* Members of the initial list start without slow start. */
-
-    slot->started = (set->state == NGX_ETCD_MEMBER_SET_LOADING)
-                    ? 0 : ngx_etcd_slot_now();
-
-    set->nmembers++;
-}
-
-
-static void
-ngx_etcd_commit_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_op_t *op, ngx_uint_t added, ngx_uint_t removed)
-{
-    ngx_str_t          key;
-    ngx_etcd_entry_t  *entry;
-    ngx_etcd_change_e  change;
-
-    if (added) {
-        change = NGX_ETCD_CHANGE_ADD;
-
-    } else if (removed) {
-        change = NGX_ETCD_CHANGE_REMOVE;
-
-    } else {
-        change = NGX_ETCD_CHANGE_UPDATE;
+    for ( /* void */ ; commit->done < last; commit->done++) {
+        if (ngx_etcd_commit_apply(zone, set, &op[commit->done])) {
+            set->ring[++generation % NGX_ETCD_MEMBER_SET_RING] =
+                                                     op[commit->done].slot;
+            changed = 1;
+        }
     }
 
-    entry = (op->op == NGX_ETCD_OP_PUT) ? op->entry : op->old;
+    if (changed) {
+        arrival = &set->arrivals[set->narrivals % NGX_ETCD_MEMBER_SET_ARRIVALS];
+        set->narrivals++;
+        arrival->generation = generation;
+        arrival->time = commit->arrived;
 
-    key.data = ngx_etcd_entry_key(entry);
-    key.len = entry->key_len;
+        commit->arrived = 0;
+        commit->changed = 1;
+    }
 
-    ngx_etcd_zone_event(zone, &set->object.name, &key, change, op->revision);
+    if (last < commit->ops->nelts) {
+        set->generation = generation;
+        set->unfinished = 1;
+
+        ngx_memory_barrier();
+
+        set->dirty = (set->torn != 0
+                      || op[last].revision == op[last - 1].revision);
+        return 1;
+    }
+
+    ngx_etcd_commit_complete(set, commit, generation);
+
+    return 0;
 }
 
 
 ngx_int_t
-ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_repair_t *repair, uint64_t until)
+ngx_etcd_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_commit_t *commit)
 {
-    ngx_int_t  rc;
+    commit->set = set;
 
-    if (repair->done) {
-        return NGX_OK;
-    }
-
-    repair->set = set;
-
-    rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_discard, set, until);
-
-    if (rc == NGX_OK && set->dirty) {
-        rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_repair, repair, until);
-    }
-
-    repair->done = (rc == NGX_OK);
-
-    return rc;
+    return ngx_etcd_zone_work(zone, commit->force, ngx_etcd_commit_piece,
+                              commit, commit->until);
 }
 
 
@@ -395,32 +349,29 @@ ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, void *data)
 }
 
 
-/*
- * Each slot shows one of its entries at any time: a worker without members
- * may read the set during the repair.  Other workers wait until the set has
- * been listed again.
- */
-
-static ngx_uint_t
-ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, void *data)
+static void
+ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
 {
-    ngx_etcd_repair_t *repair = data;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_member_set_t  *set;
 
-    ngx_uint_t  i;
+    set = repair->set;
 
-    for (i = 0; i < NGX_ETCD_ENTRY_PIECE; i++) {
+    entry = set->moving;
+    set->moving = NULL;
 
-        if (!ngx_etcd_entry_walk_next(repair->set, &repair->walk)) {
-            ngx_etcd_commit_repaired(zone, repair);
-            return 0;
-        }
+    ngx_memory_barrier();
 
-        if (repair->walk.entry != NULL) {
-            ngx_etcd_commit_repair_entry(repair);
-        }
+    if (entry != NULL && !repair->found) {
+        ngx_slab_free_locked(zone->shpool, entry);
     }
 
-    return 1;
+    set->nmembers = repair->nmembers;
+    set->revision = 0;
+
+    if (set->torn == 0) {
+        set->torn = ngx_max(ngx_current_msec, 1);
+    }
 }
 
 
@@ -451,27 +402,54 @@ ngx_etcd_commit_repair_entry(ngx_etcd_repair_t *repair)
 }
 
 
-static void
-ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
+/*
+ * Each slot shows one of its entries at any time: a worker without members
+ * may read the set during the repair.  Other workers wait until the set has
+ * been listed again.
+ */
+
+static ngx_uint_t
+ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, void *data)
 {
-    ngx_etcd_entry_t       *entry;
-    ngx_etcd_member_set_t  *set;
+    ngx_etcd_repair_t *repair = data;
 
-    set = repair->set;
+    ngx_uint_t  i;
 
-    entry = set->moving;
-    set->moving = NULL;
+    for (i = 0; i < NGX_ETCD_ENTRY_PIECE; i++) {
 
-    ngx_memory_barrier();
+        if (!ngx_etcd_entry_walk_next(repair->set, &repair->walk)) {
+            ngx_etcd_commit_repaired(zone, repair);
+            return 0;
+        }
 
-    if (entry != NULL && !repair->found) {
-        ngx_slab_free_locked(zone->shpool, entry);
+        if (repair->walk.entry != NULL) {
+            ngx_etcd_commit_repair_entry(repair);
+        }
     }
 
-    set->nmembers = repair->nmembers;
-    set->revision = 0;
+    return 1;
+}
 
-    if (set->torn == 0) {
-        set->torn = ngx_max(ngx_current_msec, 1);
+
+ngx_int_t
+ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_repair_t *repair, uint64_t until)
+{
+    ngx_int_t  rc;
+
+    if (repair->done) {
+        return NGX_OK;
     }
+
+    repair->set = set;
+
+    rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_discard, set, until);
+
+    if (rc == NGX_OK && set->dirty) {
+        rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_repair, repair, until);
+    }
+
+    repair->done = (rc == NGX_OK);
+
+    return rc;
 }

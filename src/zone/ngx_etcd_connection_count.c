@@ -34,17 +34,183 @@ typedef struct {
 } ngx_etcd_connection_count_walk_t;
 
 
-static ngx_int_t ngx_etcd_connection_count_settle_gone(ngx_etcd_zone_t *zone,
-    ngx_int_t process);
-static ngx_int_t ngx_etcd_connection_count_settle(ngx_etcd_zone_t *zone,
-    ngx_uint_t row, ngx_pid_t pid);
-static ngx_uint_t ngx_etcd_connection_count_piece(ngx_etcd_zone_t *zone,
-    ngx_etcd_connection_count_walk_t *walk);
-static ngx_uint_t ngx_etcd_connection_count_settle_set(
-    ngx_etcd_member_set_t *set,
-    ngx_etcd_connection_count_walk_t *walk);
-static ngx_uint_t ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
-    ngx_etcd_atomic64_t *cells, ngx_uint_t *left);
+/*
+ * Subtracts one connection at a time, like the dead process would have: if
+ * the settling process is killed too, at most one connection is subtracted
+ * twice.
+ */
+
+static ngx_uint_t
+ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
+    ngx_etcd_atomic64_t *cells, ngx_uint_t *left)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+        while ((uint32_t) cells[i] != 0) {
+
+            if (*left == 0) {
+                return 0;
+            }
+
+            (*left)--;
+
+            ngx_etcd_connection_count_give(&slots[i], &cells[i],
+                                           (uint32_t) (cells[i] >> 32));
+        }
+    }
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
+    ngx_etcd_connection_count_walk_t *walk)
+{
+    ngx_etcd_slot_t      *slots;
+    ngx_etcd_atomic64_t  *cells;
+
+    if (set->object.id != walk->id) {
+        walk->id = set->object.id;
+        walk->n = 0;
+    }
+
+    for ( /* void */ ;
+         walk->n < set->nslots;
+         walk->n += NGX_ETCD_MEMBER_SET_SLOTS)
+    {
+
+        if (walk->left == 0) {
+            return 0;
+        }
+
+        walk->left--;
+        slots = ngx_etcd_member_set_slot(set, walk->n);
+        cells = ngx_etcd_member_set_chunk(set, walk->n)->rows[walk->row];
+
+        if (cells != NULL
+            && !ngx_etcd_connection_count_settle_chunk(slots, cells,
+                                                       &walk->left))
+        {
+            return 0;
+        }
+    }
+
+    /* the waiting requests of the process are gone, too */
+
+    if (set->queue != NULL) {
+        ngx_etcd_member_set_queued(set, walk->row, 0, 0);
+    }
+
+    return 1;
+}
+
+
+static ngx_uint_t
+ngx_etcd_connection_count_piece(ngx_etcd_zone_t *zone,
+    ngx_etcd_connection_count_walk_t *walk)
+{
+    ngx_queue_t            *q, *sets;
+    ngx_etcd_zone_row_t    *row;
+    ngx_etcd_member_set_t  *set;
+
+    row = &zone->sh->rows[walk->row];
+
+    /* another process has settled the row; the row may be in use again */
+
+    if (row->pid != walk->pid) {
+        return 0;
+    }
+
+    walk->left = NGX_ETCD_CONNECTION_COUNT_PIECE;
+
+    sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
+
+    for (q = ngx_queue_head(sets);
+         q != ngx_queue_sentinel(sets);
+         q = ngx_queue_next(q))
+    {
+        set = ngx_queue_data(q, ngx_etcd_member_set_t, object.queue);
+
+        if (set->object.id >= walk->id && set->object.id != 0
+            && !ngx_etcd_connection_count_settle_set(set, walk))
+        {
+            return 1;
+        }
+    }
+
+    row->pid = 0;
+
+    return 0;
+}
+
+
+/*
+ * NGX_OK, also if another process settles the same row, or NGX_AGAIN: the
+ * mutex was held.
+ */
+
+static ngx_int_t
+ngx_etcd_connection_count_settle(ngx_etcd_zone_t *zone, ngx_uint_t row,
+    ngx_pid_t pid)
+{
+    ngx_uint_t                        more;
+    ngx_etcd_connection_count_walk_t  walk;
+
+    ngx_memzero(&walk, sizeof(ngx_etcd_connection_count_walk_t));
+
+    walk.row = row;
+    walk.pid = pid;
+
+    for ( ;; ) {
+        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+            return NGX_AGAIN;
+        }
+
+        more = ngx_etcd_connection_count_piece(zone, &walk);
+
+        ngx_etcd_zone_unlock(zone);
+
+        if (!more) {
+            return NGX_OK;
+        }
+
+        ngx_etcd_zone_pause();
+    }
+}
+
+
+/*
+ * Settles the rows of processes that are gone, and the row of that process
+ * slot, if it is not -1.  NGX_OK, or NGX_AGAIN: the mutex was held.
+ */
+
+static ngx_int_t
+ngx_etcd_connection_count_settle_gone(ngx_etcd_zone_t *zone, ngx_int_t process)
+{
+    ngx_pid_t             pid;
+    ngx_uint_t            i;
+    ngx_etcd_zone_row_t  *rows;
+
+    rows = zone->sh->rows;
+
+    for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
+        pid = rows[i].pid;
+
+        ngx_memory_barrier();
+
+        if (pid != 0
+            && ((process != -1 && rows[i].process == process)
+                || ngx_etcd_process_gone(pid))
+            && ngx_etcd_connection_count_settle(zone, i, pid) != NGX_OK)
+        {
+            return NGX_AGAIN;
+        }
+    }
+
+    return NGX_OK;
+}
 
 
 void
@@ -99,185 +265,6 @@ void
 ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone)
 {
     (void) ngx_etcd_connection_count_settle_gone(zone, -1);
-}
-
-
-/*
- * Settles the rows of processes that are gone, and the row of that process
- * slot, if it is not -1.  NGX_OK, or NGX_AGAIN: the mutex was held.
- */
-
-static ngx_int_t
-ngx_etcd_connection_count_settle_gone(ngx_etcd_zone_t *zone, ngx_int_t process)
-{
-    ngx_pid_t             pid;
-    ngx_uint_t            i;
-    ngx_etcd_zone_row_t  *rows;
-
-    rows = zone->sh->rows;
-
-    for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
-        pid = rows[i].pid;
-
-        ngx_memory_barrier();
-
-        if (pid != 0
-            && ((process != -1 && rows[i].process == process)
-                || ngx_etcd_process_gone(pid))
-            && ngx_etcd_connection_count_settle(zone, i, pid) != NGX_OK)
-        {
-            return NGX_AGAIN;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-/*
- * NGX_OK, also if another process settles the same row, or NGX_AGAIN: the
- * mutex was held.
- */
-
-static ngx_int_t
-ngx_etcd_connection_count_settle(ngx_etcd_zone_t *zone, ngx_uint_t row,
-    ngx_pid_t pid)
-{
-    ngx_uint_t                        more;
-    ngx_etcd_connection_count_walk_t  walk;
-
-    ngx_memzero(&walk, sizeof(ngx_etcd_connection_count_walk_t));
-
-    walk.row = row;
-    walk.pid = pid;
-
-    for ( ;; ) {
-        if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-            return NGX_AGAIN;
-        }
-
-        more = ngx_etcd_connection_count_piece(zone, &walk);
-
-        ngx_etcd_zone_unlock(zone);
-
-        if (!more) {
-            return NGX_OK;
-        }
-
-        ngx_etcd_zone_pause();
-    }
-}
-
-
-static ngx_uint_t
-ngx_etcd_connection_count_piece(ngx_etcd_zone_t *zone,
-    ngx_etcd_connection_count_walk_t *walk)
-{
-    ngx_queue_t            *q, *sets;
-    ngx_etcd_zone_row_t    *row;
-    ngx_etcd_member_set_t  *set;
-
-    row = &zone->sh->rows[walk->row];
-
-    /* another process has settled the row; the row may be in use again */
-
-    if (row->pid != walk->pid) {
-        return 0;
-    }
-
-    walk->left = NGX_ETCD_CONNECTION_COUNT_PIECE;
-
-    sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
-
-    for (q = ngx_queue_head(sets);
-         q != ngx_queue_sentinel(sets);
-         q = ngx_queue_next(q))
-    {
-        set = ngx_queue_data(q, ngx_etcd_member_set_t, object.queue);
-
-        if (set->object.id >= walk->id && set->object.id != 0
-            && !ngx_etcd_connection_count_settle_set(set, walk))
-        {
-            return 1;
-        }
-    }
-
-    row->pid = 0;
-
-    return 0;
-}
-
-
-static ngx_uint_t
-ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
-    ngx_etcd_connection_count_walk_t *walk)
-{
-    ngx_etcd_slot_t      *slots;
-    ngx_etcd_atomic64_t  *cells;
-
-    if (set->object.id != walk->id) {
-        walk->id = set->object.id;
-        walk->n = 0;
-    }
-
-    for ( /* void */ ;
-         walk->n < set->nslots;
-         walk->n += NGX_ETCD_MEMBER_SET_SLOTS)
-    {
-
-        if (walk->left == 0) {
-            return 0;
-        }
-
-        walk->left--;
-        slots = ngx_etcd_member_set_slot(set, walk->n);
-        cells = ngx_etcd_member_set_chunk(set, walk->n)->rows[walk->row];
-
-        if (cells != NULL
-            && !ngx_etcd_connection_count_settle_chunk(slots, cells,
-                                                       &walk->left))
-        {
-            return 0;
-        }
-    }
-
-    /* the waiting requests of the process are gone, too */
-
-    if (set->queue != NULL) {
-        ngx_etcd_member_set_queued(set, walk->row, 0, 0);
-    }
-
-    return 1;
-}
-
-
-/*
- * Subtracts one connection at a time, like the dead process would have: if
- * the settling process is killed too, at most one connection is subtracted
- * twice.
- */
-
-static ngx_uint_t
-ngx_etcd_connection_count_settle_chunk(ngx_etcd_slot_t *slots,
-    ngx_etcd_atomic64_t *cells, ngx_uint_t *left)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
-        while ((uint32_t) cells[i] != 0) {
-
-            if (*left == 0) {
-                return 0;
-            }
-
-            (*left)--;
-
-            ngx_etcd_connection_count_give(&slots[i], &cells[i],
-                                           (uint32_t) (cells[i] >> 32));
-        }
-    }
-
-    return 1;
 }
 
 

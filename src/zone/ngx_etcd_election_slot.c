@@ -18,12 +18,6 @@ typedef struct {
 
 
 static void ngx_etcd_election_slot_clear(void *data);
-static void ngx_etcd_election_slot_take(void *data, void *former);
-static void ngx_etcd_election_slot_vacate(void *data, void *object);
-static void ngx_etcd_election_slot_copy_view(ngx_etcd_election_slot_view_t *dst,
-    ngx_etcd_election_slot_view_t *src);
-static void ngx_etcd_election_slot_write_view(ngx_etcd_election_slot_t *slot,
-    ngx_etcd_election_slot_view_t *view);
 
 
 static const ngx_etcd_object_type_t  ngx_etcd_election_slot_type = {
@@ -55,12 +49,29 @@ ngx_etcd_election_slot_clear(void *data)
 }
 
 
-ngx_int_t
-ngx_etcd_election_slot_inherit(ngx_etcd_election_slot_t *slot,
-    ngx_etcd_zone_t *from)
+/* A torn read may contain any length: clamp it before copying. */
+
+static void
+ngx_etcd_election_slot_copy_view(ngx_etcd_election_slot_view_t *dst,
+    ngx_etcd_election_slot_view_t *src)
 {
-    return ngx_etcd_object_inherit(slot, &ngx_etcd_election_slot_type, from,
-                                   ngx_etcd_election_slot_take);
+    ngx_memcpy(dst, src, offsetof(ngx_etcd_election_slot_view_t, key));
+
+    dst->key_len = ngx_min(dst->key_len, NGX_ETCD_ELECTION_SLOT_MAX_KEY);
+    dst->value_len = ngx_min(dst->value_len, NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
+
+    ngx_memcpy(dst->key, src->key, dst->key_len);
+    ngx_memcpy(dst->value, src->value, dst->value_len);
+}
+
+
+static void
+ngx_etcd_election_slot_write_view(ngx_etcd_election_slot_t *slot,
+    ngx_etcd_election_slot_view_t *view)
+{
+    ngx_etcd_seqlock_write(&slot->lock);
+    ngx_etcd_election_slot_copy_view(&slot->view, view);
+    ngx_etcd_seqlock_written(&slot->lock);
 }
 
 
@@ -78,17 +89,11 @@ ngx_etcd_election_slot_take(void *data, void *former)
 
 
 ngx_int_t
-ngx_etcd_election_slot_vacate_old(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_hold_pt handler,
-    void *data)
+ngx_etcd_election_slot_inherit(ngx_etcd_election_slot_t *slot,
+    ngx_etcd_zone_t *from)
 {
-    ngx_etcd_election_slot_vacate_t  vacate;
-
-    vacate.handler = handler;
-    vacate.data = data;
-
-    return ngx_etcd_object_retire_old(zone, &ngx_etcd_election_slot_type,
-                                      ngx_etcd_election_slot_vacate, &vacate);
+    return ngx_etcd_object_inherit(slot, &ngx_etcd_election_slot_type, from,
+                                   ngx_etcd_election_slot_take);
 }
 
 
@@ -103,6 +108,21 @@ ngx_etcd_election_slot_vacate(void *data, void *object)
     if (slot->hold.lease != 0) {
         vacate->handler(vacate->data, &slot->hold);
     }
+}
+
+
+ngx_int_t
+ngx_etcd_election_slot_vacate_old(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_hold_pt handler,
+    void *data)
+{
+    ngx_etcd_election_slot_vacate_t  vacate;
+
+    vacate.handler = handler;
+    vacate.data = data;
+
+    return ngx_etcd_object_retire_old(zone, &ngx_etcd_election_slot_type,
+                                      ngx_etcd_election_slot_vacate, &vacate);
 }
 
 
@@ -183,32 +203,6 @@ ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
     }
 
     return rc;
-}
-
-
-static void
-ngx_etcd_election_slot_write_view(ngx_etcd_election_slot_t *slot,
-    ngx_etcd_election_slot_view_t *view)
-{
-    ngx_etcd_seqlock_write(&slot->lock);
-    ngx_etcd_election_slot_copy_view(&slot->view, view);
-    ngx_etcd_seqlock_written(&slot->lock);
-}
-
-
-/* A torn read may contain any length: clamp it before copying. */
-
-static void
-ngx_etcd_election_slot_copy_view(ngx_etcd_election_slot_view_t *dst,
-    ngx_etcd_election_slot_view_t *src)
-{
-    ngx_memcpy(dst, src, offsetof(ngx_etcd_election_slot_view_t, key));
-
-    dst->key_len = ngx_min(dst->key_len, NGX_ETCD_ELECTION_SLOT_MAX_KEY);
-    dst->value_len = ngx_min(dst->value_len, NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
-
-    ngx_memcpy(dst->key, src->key, dst->key_len);
-    ngx_memcpy(dst->value, src->value, dst->value_len);
 }
 
 

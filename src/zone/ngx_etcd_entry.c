@@ -9,10 +9,39 @@
 #include <ngx_etcd_entry.h>
 
 
-static void ngx_etcd_entry_link(ngx_etcd_entry_t **ring,
-    ngx_etcd_entry_t *entry);
-static void ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring,
-    ngx_etcd_entry_t *entry);
+/*
+ * The single store that changes the ring stands between the barriers: the
+ * ring is consistent if the process is killed.
+ */
+
+static void
+ngx_etcd_entry_link(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
+{
+    ngx_etcd_entry_t  *at;
+
+    at = *ring;
+
+    if (at == NULL) {
+        entry->next = entry;
+        entry->prev = entry;
+
+        ngx_memory_barrier();
+
+        *ring = entry;
+        return;
+    }
+
+    entry->next = at->next;
+    entry->prev = at;
+
+    ngx_memory_barrier();
+
+    at->next = entry;
+
+    ngx_memory_barrier();
+
+    entry->next->prev = entry;
+}
 
 
 ngx_etcd_entry_t *
@@ -82,6 +111,23 @@ ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n, u_char *payload,
 }
 
 
+static void
+ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
+{
+    if (*ring == entry) {
+        *ring = (entry->next != entry) ? entry->next : NULL;
+    }
+
+    ngx_memory_barrier();
+
+    entry->prev->next = entry->next;
+
+    ngx_memory_barrier();
+
+    entry->next->prev = entry->prev;
+}
+
+
 void
 ngx_etcd_entry_publish(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
     ngx_etcd_entry_t *entry)
@@ -146,58 +192,6 @@ ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_memory_barrier();
 
     ngx_slab_free_locked(zone->shpool, entry);
-}
-
-
-/*
- * The single store that changes the ring stands between the barriers: the
- * ring is consistent if the process is killed.
- */
-
-static void
-ngx_etcd_entry_link(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
-{
-    ngx_etcd_entry_t  *at;
-
-    at = *ring;
-
-    if (at == NULL) {
-        entry->next = entry;
-        entry->prev = entry;
-
-        ngx_memory_barrier();
-
-        *ring = entry;
-        return;
-    }
-
-    entry->next = at->next;
-    entry->prev = at;
-
-    ngx_memory_barrier();
-
-    at->next = entry;
-
-    ngx_memory_barrier();
-
-    entry->next->prev = entry;
-}
-
-
-static void
-ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
-{
-    if (*ring == entry) {
-        *ring = (entry->next != entry) ? entry->next : NULL;
-    }
-
-    ngx_memory_barrier();
-
-    entry->prev->next = entry->next;
-
-    ngx_memory_barrier();
-
-    entry->next->prev = entry->prev;
 }
 
 

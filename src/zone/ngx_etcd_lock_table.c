@@ -10,9 +10,6 @@
 #include <ngx_etcd_process.h>
 
 
-static void ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table);
-
-
 static const ngx_etcd_object_type_t  ngx_etcd_lock_stats_type = {
     NGX_ETCD_ZONE_LOCK_STATS, sizeof(ngx_etcd_lock_stats_t), NULL
 };
@@ -68,6 +65,17 @@ ngx_etcd_lock_table_declare(ngx_etcd_zone_t *zone, ngx_uint_t workers)
 }
 
 
+static void
+ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
+        ngx_etcd_lock_table_remove(table, &table->rows[i]);
+    }
+}
+
+
 ngx_etcd_lock_table_t *
 ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
 {
@@ -112,17 +120,6 @@ ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
     }
 
     return NULL;
-}
-
-
-static void
-ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
-        ngx_etcd_lock_table_remove(table, &table->rows[i]);
-    }
 }
 
 

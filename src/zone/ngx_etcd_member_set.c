@@ -12,26 +12,6 @@
 
 
 static void ngx_etcd_member_set_clear(void *data);
-static ngx_int_t ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone,
-    ngx_uint_t force, void *p, size_t size);
-static ngx_int_t ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone,
-    ngx_etcd_slot_t ***dir, ngx_uint_t chunk);
-static ngx_int_t ngx_etcd_member_set_page(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_slot_t **page);
-static ngx_int_t ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_uint_t n);
-static ngx_int_t ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, uint32_t id,
-    ngx_etcd_member_set_reader_t *reader);
-static ngx_uint_t ngx_etcd_member_set_torn(ngx_etcd_member_set_t *set,
-    ngx_etcd_member_set_reader_t *reader);
-static ngx_int_t ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, uint32_t id,
-    ngx_etcd_member_set_reader_t *reader, uint64_t until,
-    ngx_etcd_member_set_read_pt handler, void *data);
-static void ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_member_set_reader_t *reader,
-    ngx_atomic_uint_t to);
 
 
 const ngx_etcd_object_type_t  ngx_etcd_member_set_type = {
@@ -78,24 +58,6 @@ ngx_etcd_member_set_clear(void *data)
 }
 
 
-ngx_int_t
-ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_uint_t force)
-{
-    return ngx_etcd_member_set_alloc(zone, force, &set->waiting,
-                                     sizeof(ngx_etcd_gauge_t));
-}
-
-
-ngx_int_t
-ngx_etcd_member_set_add_queue(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_uint_t force)
-{
-    return ngx_etcd_member_set_alloc(zone, force, &set->queue,
-                                     sizeof(ngx_etcd_member_set_queue_t));
-}
-
-
 /* Makes what a pointer of the set points to, unless it is there. */
 
 static ngx_int_t
@@ -123,6 +85,24 @@ ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, ngx_uint_t force, void *p,
     ngx_etcd_zone_unlock(zone);
 
     return made ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_uint_t force)
+{
+    return ngx_etcd_member_set_alloc(zone, force, &set->waiting,
+                                     sizeof(ngx_etcd_gauge_t));
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_add_queue(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_uint_t force)
+{
+    return ngx_etcd_member_set_alloc(zone, force, &set->queue,
+                                     sizeof(ngx_etcd_member_set_queue_t));
 }
 
 
@@ -267,37 +247,6 @@ ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone, ngx_etcd_slot_t ***dir,
 }
 
 
-ngx_int_t
-ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_uint_t force)
-{
-    ngx_int_t           rc;
-    ngx_uint_t          chunk;
-    ngx_etcd_slot_t  ***dir;
-
-    if (set->nslots >= NGX_ETCD_MEMBER_SET_MAX_SLOTS) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    rc = NGX_ERROR;
-    chunk = set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
-    dir = &set->dirs[chunk / NGX_ETCD_MEMBER_SET_CHUNKS];
-
-    if (ngx_etcd_member_set_directory(zone, dir, chunk) == NGX_OK) {
-        chunk %= NGX_ETCD_MEMBER_SET_CHUNKS;
-        rc = ngx_etcd_member_set_page(zone, set, &(*dir)[chunk]);
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return rc;
-}
-
-
 static ngx_int_t
 ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t **page)
@@ -334,6 +283,37 @@ ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_redo_write(&zone->sh->redo, &redo);
 
     return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t force)
+{
+    ngx_int_t           rc;
+    ngx_uint_t          chunk;
+    ngx_etcd_slot_t  ***dir;
+
+    if (set->nslots >= NGX_ETCD_MEMBER_SET_MAX_SLOTS) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    rc = NGX_ERROR;
+    chunk = set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
+    dir = &set->dirs[chunk / NGX_ETCD_MEMBER_SET_CHUNKS];
+
+    if (ngx_etcd_member_set_directory(zone, dir, chunk) == NGX_OK) {
+        chunk %= NGX_ETCD_MEMBER_SET_CHUNKS;
+        rc = ngx_etcd_member_set_page(zone, set, &(*dir)[chunk]);
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return rc;
 }
 
 
@@ -435,25 +415,6 @@ ngx_etcd_member_set_suspected(ngx_etcd_member_set_t *set, ngx_uint_t n)
 }
 
 
-ngx_int_t
-ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
-{
-    ngx_int_t   rc;
-    ngx_uint_t  n;
-
-    rc = NGX_OK;
-
-    for (n = 0;
-         n < set->nslots && rc == NGX_OK;
-         n += NGX_ETCD_MEMBER_SET_SLOTS)
-    {
-        rc = ngx_etcd_member_set_notes(zone, set, n);
-    }
-
-    return rc;
-}
-
-
 /*
  * Makes the notes of a chunk.  A process that is killed between the two stores
  * leaves a page that is not used any more.
@@ -492,60 +453,19 @@ ngx_etcd_member_set_notes(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 
 ngx_int_t
-ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until,
-    ngx_etcd_member_set_read_pt handler, void *data)
+ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
-    uint32_t           n;
-    ngx_int_t          rc;
-    ngx_atomic_uint_t  from;
+    ngx_int_t   rc;
+    ngx_uint_t  n;
 
-    rc = ngx_etcd_member_set_lock(zone, set, id, reader);
-    if (rc != NGX_OK) {
-        return rc;
+    rc = NGX_OK;
+
+    for (n = 0;
+         n < set->nslots && rc == NGX_OK;
+         n += NGX_ETCD_MEMBER_SET_SLOTS)
+    {
+        rc = ngx_etcd_member_set_notes(zone, set, n);
     }
-
-    from = reader->generation;
-
-    while (rc == NGX_OK && (reader->all || from != set->generation)) {
-
-        if (reader->all
-            || from < set->base
-            || set->generation - from > NGX_ETCD_MEMBER_SET_RING)
-        {
-            rc = ngx_etcd_member_set_read_all(zone, set, id, reader, until,
-                                              handler,
-                                              data);
-
-            if (rc != NGX_OK && rc != NGX_ERROR) {
-                return rc;
-            }
-
-            from = reader->from;
-            continue;
-        }
-
-        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
-
-        /* read a slot that changed several times in a row once */
-
-        if (from != set->generation
-            && n == set->ring[(from + 1) % NGX_ETCD_MEMBER_SET_RING])
-        {
-            continue;
-        }
-
-        rc = handler(data, n, ngx_etcd_member_set_slot(set, n));
-    }
-
-    if (rc == NGX_OK) {
-        ngx_etcd_member_set_visible(zone, set, reader, from);
-
-        reader->generation = from;
-        reader->revision = set->revision;
-    }
-
-    ngx_etcd_zone_unlock(zone);
 
     return rc;
 }
@@ -561,38 +481,6 @@ ngx_etcd_member_set_torn(ngx_etcd_member_set_t *set,
            || (reader->generation == 0
                && set->torn != 0
                && ngx_current_msec - set->torn >= NGX_ETCD_MEMBER_SET_TORN);
-}
-
-
-/*
- * Records how long each commit that is being read took to reach this reader.
- */
-
-static void
-ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_member_set_reader_t *reader, ngx_atomic_uint_t to)
-{
-    uint64_t             now;
-    ngx_uint_t           i;
-    ngx_etcd_arrival_t  *arrival;
-
-    if (reader->generation == to) {
-        return;
-    }
-
-    now = ngx_etcd_time_budget_now();
-
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_ARRIVALS; i++) {
-        arrival = &set->arrivals[i];
-
-        if (arrival->generation > reader->generation
-            && arrival->generation <= to
-            && arrival->time != 0 && arrival->time >= reader->since)
-        {
-            ngx_etcd_histogram_add(&zone->sh->visible,
-                                   now - ngx_min(now, arrival->time));
-        }
-    }
 }
 
 
@@ -673,6 +561,98 @@ ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     reader->all = 0;
 
     return NGX_OK;
+}
+
+
+/*
+ * Records how long each commit that is being read took to reach this reader.
+ */
+
+static void
+ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_member_set_reader_t *reader, ngx_atomic_uint_t to)
+{
+    uint64_t             now;
+    ngx_uint_t           i;
+    ngx_etcd_arrival_t  *arrival;
+
+    if (reader->generation == to) {
+        return;
+    }
+
+    now = ngx_etcd_time_budget_now();
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_ARRIVALS; i++) {
+        arrival = &set->arrivals[i];
+
+        if (arrival->generation > reader->generation
+            && arrival->generation <= to
+            && arrival->time != 0 && arrival->time >= reader->since)
+        {
+            ngx_etcd_histogram_add(&zone->sh->visible,
+                                   now - ngx_min(now, arrival->time));
+        }
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until,
+    ngx_etcd_member_set_read_pt handler, void *data)
+{
+    uint32_t           n;
+    ngx_int_t          rc;
+    ngx_atomic_uint_t  from;
+
+    rc = ngx_etcd_member_set_lock(zone, set, id, reader);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    from = reader->generation;
+
+    while (rc == NGX_OK && (reader->all || from != set->generation)) {
+
+        if (reader->all
+            || from < set->base
+            || set->generation - from > NGX_ETCD_MEMBER_SET_RING)
+        {
+            rc = ngx_etcd_member_set_read_all(zone, set, id, reader, until,
+                                              handler,
+                                              data);
+
+            if (rc != NGX_OK && rc != NGX_ERROR) {
+                return rc;
+            }
+
+            from = reader->from;
+            continue;
+        }
+
+        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
+
+        /* read a slot that changed several times in a row once */
+
+        if (from != set->generation
+            && n == set->ring[(from + 1) % NGX_ETCD_MEMBER_SET_RING])
+        {
+            continue;
+        }
+
+        rc = handler(data, n, ngx_etcd_member_set_slot(set, n));
+    }
+
+    if (rc == NGX_OK) {
+        ngx_etcd_member_set_visible(zone, set, reader, from);
+
+        reader->generation = from;
+        reader->revision = set->revision;
+    }
+
+    ngx_etcd_zone_unlock(zone);
+
+    return rc;
 }
 
 

@@ -44,14 +44,6 @@ typedef struct {
 } ngx_etcd_member_set_pardon_t;
 
 
-static ngx_int_t ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
-    ngx_etcd_slot_t *slot);
-static void ngx_etcd_member_set_inherit_verdict(ngx_etcd_slot_t *slot,
-    ngx_etcd_slot_t *from);
-static ngx_uint_t ngx_etcd_member_set_inherit_pardon(ngx_etcd_zone_t *zone,
-    void *data);
-
-
 ngx_int_t
 ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_zone_t *from)
@@ -74,59 +66,14 @@ ngx_etcd_member_set_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 }
 
 
-ngx_int_t
-ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from,
-    ngx_etcd_member_set_t *old, uint32_t id)
+/* A member that was in use is not unproven because the zone is another one. */
+
+static void
+ngx_etcd_member_set_inherit_verdict(ngx_etcd_slot_t *slot,
+    ngx_etcd_slot_t *from)
 {
-    ngx_int_t                      rc;
-    ngx_uint_t                     i;
-    ngx_etcd_heir_t                heir;
-    ngx_etcd_member_set_reader_t   reader;
-
-    ngx_memzero(&heir, sizeof(ngx_etcd_heir_t));
-    ngx_memzero(&reader, sizeof(ngx_etcd_member_set_reader_t));
-
-    heir.zone = zone;
-    heir.set = set;
-    heir.from = old;
-    heir.commits = old->commits;
-    reader.any = 1;
-
-    rc = NGX_AGAIN;
-
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_INHERIT_TRIES && rc == NGX_AGAIN; i++) {
-        rc = ngx_etcd_member_set_read(from, old, id, &reader, 0,
-                                      ngx_etcd_member_set_inherit_slot, &heir);
-    }
-
-    if (rc != NGX_OK || ngx_etcd_zone_lock_patient(from) != NGX_OK) {
-        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_AGAIN;
-    }
-
-    if (old->object.id == id) {
-        set->state = old->state;
-        set->params = old->params;
-        set->verified = old->verified;
-        set->held_until = old->held_until;
-
-        ngx_memcpy(set->told, old->told, sizeof(set->told));
-
-        set->revision = (heir.more || old->unfinished
-                         || ngx_etcd_unused_any(old)
-                         || old->commits != heir.commits)
-                        ? 0 : old->revision;
-
-        if (heir.torn || old->dirty) {
-            set->dirty = 1;
-            set->torn = ngx_max(ngx_current_msec, 1);
-            set->revision = 0;
-        }
-    }
-
-    ngx_etcd_zone_unlock(from);
-
-    return NGX_OK;
+    ngx_etcd_counter_set(&slot->verdict, slot->uid,
+                         ngx_etcd_counter_get(&from->verdict, from->uid));
 }
 
 
@@ -211,14 +158,99 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
 }
 
 
-/* A member that was in use is not unproven because the zone is another one. */
-
-static void
-ngx_etcd_member_set_inherit_verdict(ngx_etcd_slot_t *slot,
-    ngx_etcd_slot_t *from)
+ngx_int_t
+ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_zone_t *from,
+    ngx_etcd_member_set_t *old, uint32_t id)
 {
-    ngx_etcd_counter_set(&slot->verdict, slot->uid,
-                         ngx_etcd_counter_get(&from->verdict, from->uid));
+    ngx_int_t                      rc;
+    ngx_uint_t                     i;
+    ngx_etcd_heir_t                heir;
+    ngx_etcd_member_set_reader_t   reader;
+
+    ngx_memzero(&heir, sizeof(ngx_etcd_heir_t));
+    ngx_memzero(&reader, sizeof(ngx_etcd_member_set_reader_t));
+
+    heir.zone = zone;
+    heir.set = set;
+    heir.from = old;
+    heir.commits = old->commits;
+    reader.any = 1;
+
+    rc = NGX_AGAIN;
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_INHERIT_TRIES && rc == NGX_AGAIN; i++) {
+        rc = ngx_etcd_member_set_read(from, old, id, &reader, 0,
+                                      ngx_etcd_member_set_inherit_slot, &heir);
+    }
+
+    if (rc != NGX_OK || ngx_etcd_zone_lock_patient(from) != NGX_OK) {
+        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_AGAIN;
+    }
+
+    if (old->object.id == id) {
+        set->state = old->state;
+        set->params = old->params;
+        set->verified = old->verified;
+        set->held_until = old->held_until;
+
+        ngx_memcpy(set->told, old->told, sizeof(set->told));
+
+        set->revision = (heir.more || old->unfinished
+                         || ngx_etcd_unused_any(old)
+                         || old->commits != heir.commits)
+                        ? 0 : old->revision;
+
+        if (heir.torn || old->dirty) {
+            set->dirty = 1;
+            set->torn = ngx_max(ngx_current_msec, 1);
+            set->revision = 0;
+        }
+    }
+
+    ngx_etcd_zone_unlock(from);
+
+    return NGX_OK;
+}
+
+
+/* Clears bits of the verdicts on members. */
+
+static ngx_uint_t
+ngx_etcd_member_set_inherit_pardon(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_etcd_member_set_pardon_t *pardon = data;
+
+    ngx_uint_t              last;
+    ngx_etcd_note_t        *note;
+    ngx_etcd_slot_t        *slot;
+    ngx_etcd_member_set_t  *set;
+
+    set = pardon->set;
+
+    if (pardon->bits & NGX_ETCD_VERDICT_FAILED) {
+        set->panic = 0;
+    }
+
+    last = ngx_min(pardon->n + NGX_ETCD_MEMBER_SET_INHERIT_PIECE, set->nslots);
+
+    for ( /* void */ ; pardon->n < last; pardon->n++) {
+        slot = ngx_etcd_member_set_slot(set, pardon->n);
+
+        if (!ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0, pardon->bits))
+        {
+            continue;
+        }
+
+        note = ngx_etcd_member_set_note(slot, pardon->n);
+
+        if (note != NULL && (pardon->bits & NGX_ETCD_VERDICT_EJECTED)) {
+            note->until = 0;
+            note->level = 0;
+        }
+    }
+
+    return last < set->nslots;
 }
 
 
@@ -260,44 +292,4 @@ ngx_etcd_member_set_inherit_adopt(ngx_etcd_zone_t *zone,
 
     return ngx_etcd_zone_work(zone, 0, ngx_etcd_member_set_inherit_pardon,
                               &pardon, 0);
-}
-
-
-/* Clears bits of the verdicts on members. */
-
-static ngx_uint_t
-ngx_etcd_member_set_inherit_pardon(ngx_etcd_zone_t *zone, void *data)
-{
-    ngx_etcd_member_set_pardon_t *pardon = data;
-
-    ngx_uint_t              last;
-    ngx_etcd_note_t        *note;
-    ngx_etcd_slot_t        *slot;
-    ngx_etcd_member_set_t  *set;
-
-    set = pardon->set;
-
-    if (pardon->bits & NGX_ETCD_VERDICT_FAILED) {
-        set->panic = 0;
-    }
-
-    last = ngx_min(pardon->n + NGX_ETCD_MEMBER_SET_INHERIT_PIECE, set->nslots);
-
-    for ( /* void */ ; pardon->n < last; pardon->n++) {
-        slot = ngx_etcd_member_set_slot(set, pardon->n);
-
-        if (!ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0, pardon->bits))
-        {
-            continue;
-        }
-
-        note = ngx_etcd_member_set_note(slot, pardon->n);
-
-        if (note != NULL && (pardon->bits & NGX_ETCD_VERDICT_EJECTED)) {
-            note->until = 0;
-            note->level = 0;
-        }
-    }
-
-    return last < set->nslots;
 }

@@ -10,38 +10,6 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_etcd_object_t *ngx_etcd_object_search(ngx_etcd_zone_t *zone,
-    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id);
-static ngx_etcd_object_t *ngx_etcd_object_create(ngx_etcd_zone_t *zone,
-    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id);
-
-
-void *
-ngx_etcd_object_declare(ngx_etcd_zone_t *zone,
-    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id)
-{
-    ngx_etcd_object_t  *object;
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NULL;
-    }
-
-    object = ngx_etcd_object_search(zone, type, id);
-
-    if (object == NULL) {
-        object = ngx_etcd_object_create(zone, type, id);
-    }
-
-    if (object != NULL) {
-        object->epoch = zone->epoch;
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return object;
-}
-
-
 static ngx_etcd_object_t *
 ngx_etcd_object_search(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id)
@@ -86,6 +54,32 @@ ngx_etcd_object_create(ngx_etcd_zone_t *zone,
     if (object != NULL) {
         ngx_etcd_redo_write(&zone->sh->redo, &redo);
     }
+
+    return object;
+}
+
+
+void *
+ngx_etcd_object_declare(ngx_etcd_zone_t *zone,
+    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id)
+{
+    ngx_etcd_object_t  *object;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NULL;
+    }
+
+    object = ngx_etcd_object_search(zone, type, id);
+
+    if (object == NULL) {
+        object = ngx_etcd_object_create(zone, type, id);
+    }
+
+    if (object != NULL) {
+        object->epoch = zone->epoch;
+    }
+
+    ngx_etcd_zone_unlock(zone);
 
     return object;
 }

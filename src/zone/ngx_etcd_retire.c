@@ -16,96 +16,6 @@
 #define NGX_ETCD_RETIRE_SETS  64
 
 
-static ngx_uint_t ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data);
-static ngx_uint_t ngx_etcd_retire_declared(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set);
-static ngx_uint_t ngx_etcd_retire_piece(ngx_etcd_zone_t *zone, void *data);
-static ngx_uint_t ngx_etcd_retire_set(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_uint_t *left);
-static ngx_uint_t ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_uint_t *left);
-static ngx_uint_t ngx_etcd_retire_ring(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_entry_t **ring, ngx_uint_t *left);
-static void ngx_etcd_retire_rest(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set);
-
-
-ngx_int_t
-ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
-{
-    return ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_old, NULL, until);
-}
-
-
-ngx_int_t
-ngx_etcd_retire_one(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    uint64_t until)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_piece, set, until);
-
-    if (rc != NGX_OK) {
-        zone->retiring = NULL;
-    }
-
-    return rc;
-}
-
-
-/* A piece of one set. */
-
-static ngx_uint_t
-ngx_etcd_retire_piece(ngx_etcd_zone_t *zone, void *data)
-{
-    ngx_uint_t  left;
-
-    left = NGX_ETCD_ENTRY_PIECE;
-
-    return !ngx_etcd_retire_set(zone, data, &left);
-}
-
-
-/* A piece of all sets, of which the old ones are freed. */
-
-static ngx_uint_t
-ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data)
-{
-    ngx_uint_t              n, left;
-    ngx_queue_t            *sets;
-    ngx_etcd_member_set_t  *set;
-
-    left = NGX_ETCD_ENTRY_PIECE;
-
-    sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
-
-    if (zone->retiring == NULL) {
-        zone->retiring = ngx_queue_head(sets);
-    }
-
-    for (n = 0; zone->retiring != ngx_queue_sentinel(sets); n++) {
-
-        if (n == NGX_ETCD_RETIRE_SETS) {
-            return 1;
-        }
-
-        set = ngx_queue_data(zone->retiring, ngx_etcd_member_set_t,
-                             object.queue);
-
-        if (ngx_etcd_retire_declared(zone, set)) {
-            zone->retiring = ngx_queue_next(zone->retiring);
-
-        } else if (!ngx_etcd_retire_set(zone, set, &left)) {
-            return 1;
-        }
-    }
-
-    zone->retiring = NULL;
-
-    return 0;
-}
-
-
 /* A set of a map is declared with the map, unless it was taken out. */
 
 static ngx_uint_t
@@ -123,33 +33,19 @@ ngx_etcd_retire_declared(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 }
 
 
-/*
- * Returns 1 if all parts of the set were freed.  The remaining parts stay
- * linked to the set; this owner or the next one continues.
- */
-
 static ngx_uint_t
-ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_uint_t *left)
+ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_entry_t **ring, ngx_uint_t *left)
 {
-    /* Clear the id first: workers stop reading the set. */
-
-    set->object.id = 0;
-
-    ngx_memory_barrier();
-
-    while (set->nslots != 0) {
-        if (!ngx_etcd_retire_chunk(zone, set, left)) {
+    while (*ring != NULL) {
+        if (*left == 0) {
             return 0;
         }
-    }
 
-    if (!ngx_etcd_retire_ring(zone, set, &set->pending, left)) {
-        return 0;
-    }
+        (*left)--;
 
-    ngx_etcd_retire_rest(zone, set);
-    ngx_etcd_object_retire(zone, &ngx_etcd_member_set_type, &set->object);
+        ngx_etcd_entry_free_any(zone, set, ring);
+    }
 
     return 1;
 }
@@ -196,24 +92,6 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
                       set->nslots - NGX_ETCD_MEMBER_SET_SLOTS);
 
     ngx_etcd_redo_write(&zone->sh->redo, &redo);
-
-    return 1;
-}
-
-
-static ngx_uint_t
-ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_entry_t **ring, ngx_uint_t *left)
-{
-    while (*ring != NULL) {
-        if (*left == 0) {
-            return 0;
-        }
-
-        (*left)--;
-
-        ngx_etcd_entry_free_any(zone, set, ring);
-    }
 
     return 1;
 }
@@ -266,4 +144,112 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 
         ngx_slab_free_locked(zone->shpool, invalid);
     }
+}
+
+
+/*
+ * Returns 1 if all parts of the set were freed.  The remaining parts stay
+ * linked to the set; this owner or the next one continues.
+ */
+
+static ngx_uint_t
+ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t *left)
+{
+    /* Clear the id first: workers stop reading the set. */
+
+    set->object.id = 0;
+
+    ngx_memory_barrier();
+
+    while (set->nslots != 0) {
+        if (!ngx_etcd_retire_chunk(zone, set, left)) {
+            return 0;
+        }
+    }
+
+    if (!ngx_etcd_retire_ring(zone, set, &set->pending, left)) {
+        return 0;
+    }
+
+    ngx_etcd_retire_rest(zone, set);
+    ngx_etcd_object_retire(zone, &ngx_etcd_member_set_type, &set->object);
+
+    return 1;
+}
+
+
+/* A piece of all sets, of which the old ones are freed. */
+
+static ngx_uint_t
+ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_uint_t              n, left;
+    ngx_queue_t            *sets;
+    ngx_etcd_member_set_t  *set;
+
+    left = NGX_ETCD_ENTRY_PIECE;
+
+    sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
+
+    if (zone->retiring == NULL) {
+        zone->retiring = ngx_queue_head(sets);
+    }
+
+    for (n = 0; zone->retiring != ngx_queue_sentinel(sets); n++) {
+
+        if (n == NGX_ETCD_RETIRE_SETS) {
+            return 1;
+        }
+
+        set = ngx_queue_data(zone->retiring, ngx_etcd_member_set_t,
+                             object.queue);
+
+        if (ngx_etcd_retire_declared(zone, set)) {
+            zone->retiring = ngx_queue_next(zone->retiring);
+
+        } else if (!ngx_etcd_retire_set(zone, set, &left)) {
+            return 1;
+        }
+    }
+
+    zone->retiring = NULL;
+
+    return 0;
+}
+
+
+ngx_int_t
+ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until)
+{
+    return ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_old, NULL, until);
+}
+
+
+/* A piece of one set. */
+
+static ngx_uint_t
+ngx_etcd_retire_piece(ngx_etcd_zone_t *zone, void *data)
+{
+    ngx_uint_t  left;
+
+    left = NGX_ETCD_ENTRY_PIECE;
+
+    return !ngx_etcd_retire_set(zone, data, &left);
+}
+
+
+ngx_int_t
+ngx_etcd_retire_one(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    uint64_t until)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_piece, set, until);
+
+    if (rc != NGX_OK) {
+        zone->retiring = NULL;
+    }
+
+    return rc;
 }

@@ -9,9 +9,36 @@
 #include <ngx_etcd_server_versions.h>
 
 
-static uint64_t ngx_etcd_server_versions_id(ngx_str_t *url);
-static ngx_etcd_zone_version_t *ngx_etcd_server_versions_find(
-    ngx_etcd_zone_t *zone, uint64_t id);
+/* two URLs of a cluster with the same id are as good as impossible */
+
+static uint64_t
+ngx_etcd_server_versions_id(ngx_str_t *url)
+{
+    return (uint64_t) ngx_min(url->len, 0xffffffff) << 32
+           | ngx_crc32_long(url->data, url->len);
+}
+
+
+/* Returns the place of that id, or a free one, or else any. */
+
+static ngx_etcd_zone_version_t *
+ngx_etcd_server_versions_find(ngx_etcd_zone_t *zone, uint64_t id)
+{
+    ngx_uint_t                i;
+    ngx_etcd_zone_version_t  *places, *place;
+
+    places = zone->sh->versions;
+
+    for (i = 0; i < NGX_ETCD_ZONE_VERSIONS; i++) {
+        place = &places[(id + i) % NGX_ETCD_ZONE_VERSIONS];
+
+        if (place->id == id || place->id == 0) {
+            return place;
+        }
+    }
+
+    return &places[id % NGX_ETCD_ZONE_VERSIONS];
+}
 
 
 void
@@ -66,36 +93,4 @@ ngx_etcd_server_versions_first(ngx_etcd_zone_t *zone, ngx_uint_t what)
 {
     return (__atomic_fetch_or(&zone->sh->warned, what, __ATOMIC_ACQ_REL) & what)
            == 0;
-}
-
-
-/* two URLs of a cluster with the same id are as good as impossible */
-
-static uint64_t
-ngx_etcd_server_versions_id(ngx_str_t *url)
-{
-    return (uint64_t) ngx_min(url->len, 0xffffffff) << 32
-           | ngx_crc32_long(url->data, url->len);
-}
-
-
-/* Returns the place of that id, or a free one, or else any. */
-
-static ngx_etcd_zone_version_t *
-ngx_etcd_server_versions_find(ngx_etcd_zone_t *zone, uint64_t id)
-{
-    ngx_uint_t                i;
-    ngx_etcd_zone_version_t  *places, *place;
-
-    places = zone->sh->versions;
-
-    for (i = 0; i < NGX_ETCD_ZONE_VERSIONS; i++) {
-        place = &places[(id + i) % NGX_ETCD_ZONE_VERSIONS];
-
-        if (place->id == id || place->id == 0) {
-            return place;
-        }
-    }
-
-    return &places[id % NGX_ETCD_ZONE_VERSIONS];
 }

@@ -18,10 +18,22 @@
     (&(map)->chains[(hash) & ((map)->nchains - 1)])
 
 
-static void ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map,
-    ngx_etcd_shared_map_t *to);
-static ngx_etcd_shared_node_t **ngx_etcd_shared_map_link(
-    ngx_etcd_shared_map_t *map, ngx_etcd_shared_node_t *node);
+static void
+ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map, ngx_etcd_shared_map_t *to)
+{
+    ngx_uint_t               i;
+    ngx_etcd_shared_node_t  *node, *next, **chain;
+
+    for (i = 0; i < map->nchains; i++) {
+        for (node = map->chains[i]; node != NULL; node = next) {
+            next = node->next;
+
+            chain = ngx_etcd_shared_map_chain(to, node->hash);
+            node->next = *chain;
+            *chain = node;
+        }
+    }
+}
 
 
 ngx_int_t
@@ -66,24 +78,6 @@ ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
 }
 
 
-static void
-ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map, ngx_etcd_shared_map_t *to)
-{
-    ngx_uint_t               i;
-    ngx_etcd_shared_node_t  *node, *next, **chain;
-
-    for (i = 0; i < map->nchains; i++) {
-        for (node = map->chains[i]; node != NULL; node = next) {
-            next = node->next;
-
-            chain = ngx_etcd_shared_map_chain(to, node->hash);
-            node->next = *chain;
-            *chain = node;
-        }
-    }
-}
-
-
 void
 ngx_etcd_shared_map_done(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map)
 {
@@ -121,25 +115,6 @@ ngx_etcd_shared_map_add(ngx_etcd_shared_map_t *map,
 }
 
 
-void
-ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
-    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo)
-{
-    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), node->next);
-    ngx_etcd_redo_set(redo, &map->n, map->n - 1);
-}
-
-
-void
-ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
-    ngx_etcd_shared_node_t *node, ngx_etcd_shared_node_t *other,
-    ngx_etcd_redo_t *redo)
-{
-    ngx_etcd_redo_set(redo, &other->next, node->next);
-    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), other);
-}
-
-
 /* Returns the pointer that points to the node. */
 
 static ngx_etcd_shared_node_t **
@@ -156,6 +131,25 @@ ngx_etcd_shared_map_link(ngx_etcd_shared_map_t *map,
     }
 
     return link;
+}
+
+
+void
+ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo)
+{
+    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), node->next);
+    ngx_etcd_redo_set(redo, &map->n, map->n - 1);
+}
+
+
+void
+ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
+    ngx_etcd_shared_node_t *node, ngx_etcd_shared_node_t *other,
+    ngx_etcd_redo_t *redo)
+{
+    ngx_etcd_redo_set(redo, &other->next, node->next);
+    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), other);
 }
 
 

@@ -10,14 +10,6 @@
 
 
 static void ngx_etcd_shared_value_clear(void *data);
-static void ngx_etcd_shared_value_take(void *data, void *old);
-static ngx_etcd_shared_value_view_t *ngx_etcd_shared_value_view(
-    ngx_etcd_shared_value_t *value);
-static void ngx_etcd_shared_value_copy(ngx_etcd_shared_value_view_t *dst,
-    ngx_etcd_shared_value_view_t *src);
-static void ngx_etcd_shared_value_event(ngx_etcd_zone_t *zone,
-    ngx_etcd_shared_value_view_t *old, ngx_etcd_shared_value_view_t *view,
-    ngx_str_t *name, ngx_str_t *key);
 
 
 static const ngx_etcd_object_type_t  ngx_etcd_shared_value_type = {
@@ -52,12 +44,10 @@ ngx_etcd_shared_value_clear(void *data)
 }
 
 
-ngx_int_t
-ngx_etcd_shared_value_inherit(ngx_etcd_shared_value_t *value,
-    ngx_etcd_zone_t *from)
+static ngx_etcd_shared_value_view_t *
+ngx_etcd_shared_value_view(ngx_etcd_shared_value_t *value)
 {
-    return ngx_etcd_object_inherit(value, &ngx_etcd_shared_value_type, from,
-                                   ngx_etcd_shared_value_take);
+    return &value->views[value->lock % 2];
 }
 
 
@@ -69,69 +59,19 @@ ngx_etcd_shared_value_take(void *data, void *old)
 
 
 ngx_int_t
-ngx_etcd_shared_value_retire_old(ngx_etcd_zone_t *zone)
+ngx_etcd_shared_value_inherit(ngx_etcd_shared_value_t *value,
+    ngx_etcd_zone_t *from)
 {
-    return ngx_etcd_object_retire_old(zone, &ngx_etcd_shared_value_type, NULL,
-                                      NULL);
+    return ngx_etcd_object_inherit(value, &ngx_etcd_shared_value_type, from,
+                                   ngx_etcd_shared_value_take);
 }
 
 
 ngx_int_t
-ngx_etcd_shared_value_write(ngx_etcd_zone_t *zone,
-    ngx_etcd_shared_value_t *value, ngx_etcd_shared_value_view_t *view,
-    ngx_str_t *name, ngx_str_t *key)
+ngx_etcd_shared_value_retire_old(ngx_etcd_zone_t *zone)
 {
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_zone_lock_owned(zone, 0);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    ngx_etcd_shared_value_event(zone, ngx_etcd_shared_value_view(value), view,
-                                name, key);
-    ngx_etcd_shared_value_fill(value, view);
-
-    ngx_etcd_zone_unlock(zone);
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_shared_value_fill(ngx_etcd_shared_value_t *value,
-    ngx_etcd_shared_value_view_t *view)
-{
-    ngx_uint_t  spare;
-
-    spare = ngx_etcd_seqlock_spare(&value->lock);
-
-    ngx_etcd_shared_value_copy(&value->views[spare], view);
-    ngx_etcd_seqlock_written(&value->lock);
-}
-
-
-static ngx_etcd_shared_value_view_t *
-ngx_etcd_shared_value_view(ngx_etcd_shared_value_t *value)
-{
-    return &value->views[value->lock % 2];
-}
-
-
-/* A torn read may contain any length: clamp it before copying. */
-
-static void
-ngx_etcd_shared_value_copy(ngx_etcd_shared_value_view_t *dst,
-    ngx_etcd_shared_value_view_t *src)
-{
-    ngx_memcpy(dst, src, offsetof(ngx_etcd_shared_value_view_t, reason));
-
-    dst->len = ngx_min(dst->len, NGX_ETCD_SHARED_VALUE_MAX_VALUE);
-    dst->reason_len = ngx_min(dst->reason_len,
-                              NGX_ETCD_SHARED_VALUE_MAX_REASON);
-
-    ngx_memcpy(dst->reason, src->reason, dst->reason_len);
-    ngx_memcpy(dst->value, src->value, dst->len);
+    return ngx_etcd_object_retire_old(zone, &ngx_etcd_shared_value_type, NULL,
+                                      NULL);
 }
 
 
@@ -163,6 +103,58 @@ ngx_etcd_shared_value_event(ngx_etcd_zone_t *zone,
 
     ngx_etcd_zone_event(zone, name, key, change,
                         view->modified ? view->modified : view->revision);
+}
+
+
+ngx_int_t
+ngx_etcd_shared_value_write(ngx_etcd_zone_t *zone,
+    ngx_etcd_shared_value_t *value, ngx_etcd_shared_value_view_t *view,
+    ngx_str_t *name, ngx_str_t *key)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_zone_lock_owned(zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ngx_etcd_shared_value_event(zone, ngx_etcd_shared_value_view(value), view,
+                                name, key);
+    ngx_etcd_shared_value_fill(value, view);
+
+    ngx_etcd_zone_unlock(zone);
+
+    return NGX_OK;
+}
+
+
+/* A torn read may contain any length: clamp it before copying. */
+
+static void
+ngx_etcd_shared_value_copy(ngx_etcd_shared_value_view_t *dst,
+    ngx_etcd_shared_value_view_t *src)
+{
+    ngx_memcpy(dst, src, offsetof(ngx_etcd_shared_value_view_t, reason));
+
+    dst->len = ngx_min(dst->len, NGX_ETCD_SHARED_VALUE_MAX_VALUE);
+    dst->reason_len = ngx_min(dst->reason_len,
+                              NGX_ETCD_SHARED_VALUE_MAX_REASON);
+
+    ngx_memcpy(dst->reason, src->reason, dst->reason_len);
+    ngx_memcpy(dst->value, src->value, dst->len);
+}
+
+
+void
+ngx_etcd_shared_value_fill(ngx_etcd_shared_value_t *value,
+    ngx_etcd_shared_value_view_t *view)
+{
+    ngx_uint_t  spare;
+
+    spare = ngx_etcd_seqlock_spare(&value->lock);
+
+    ngx_etcd_shared_value_copy(&value->views[spare], view);
+    ngx_etcd_seqlock_written(&value->lock);
 }
 
 

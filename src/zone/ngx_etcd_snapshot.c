@@ -15,14 +15,6 @@
 #define NGX_ETCD_SNAPSHOT_POOL  256
 
 
-static ngx_int_t ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot);
-static ngx_int_t ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot);
-static ngx_int_t ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot);
-static ngx_int_t ngx_etcd_snapshot_removed(ngx_etcd_snapshot_t *snapshot);
-static ngx_int_t ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot,
-    ngx_etcd_entry_t *entry);
-
-
 void
 ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot, ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_str_t *name, ngx_str_t *prefix,
@@ -38,89 +30,15 @@ ngx_etcd_snapshot_init(ngx_etcd_snapshot_t *snapshot, ngx_etcd_zone_t *zone,
 }
 
 
-ngx_int_t
-ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot)
-{
-    ngx_int_t   rc;
-    ngx_uint_t  n;
-
-    n = 0;
-
-    do {
-        rc = ngx_etcd_snapshot_chunk(snapshot);
-        n += NGX_ETCD_MEMBER_SET_SLOTS;
-
-    } while (rc == NGX_AGAIN && n < snapshot->piece);
-
-    return rc;
-}
-
-
-/*
- * Holds the mutex no longer than a reader does.  The owner may read without
- * the mutex the fields that only the owner changes.
- */
-
 static ngx_int_t
-ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
+ngx_etcd_snapshot_removed(ngx_etcd_snapshot_t *snapshot)
 {
-    ngx_int_t  rc;
+    ngx_etcd_snapshot_destroy(snapshot);
 
-    if (snapshot->id != 0 && snapshot->set->object.id != snapshot->id) {
-        return ngx_etcd_snapshot_removed(snapshot);
-    }
+    snapshot->entries = NULL;
+    snapshot->revision = 0;
 
-    if (snapshot->pool == NULL || snapshot->commits != snapshot->set->commits)
-    {
-        if (ngx_etcd_snapshot_restart(snapshot) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    if (ngx_etcd_zone_lock(snapshot->zone) != NGX_OK) {
-        return NGX_BUSY;
-    }
-
-    rc = ngx_etcd_zone_owned(snapshot->zone)
-         ? ngx_etcd_snapshot_entries(snapshot) : NGX_DECLINED;
-
-    ngx_etcd_zone_unlock(snapshot->zone);
-
-    return rc;
-}
-
-
-/*
- * If changes are faster than pieces, the piece grows until it holds the whole
- * set: the owner does not change the set while it copies a piece.
- */
-
-static ngx_int_t
-ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
-{
-    ngx_uint_t  i;
-
-    if (snapshot->set->dirty) {
-        return NGX_BUSY;
-    }
-
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
-
-        if (!ngx_etcd_entry_walk_next(snapshot->set, &snapshot->walk)) {
-            return NGX_OK;
-        }
-
-        snapshot->ncopied++;
-
-        if (snapshot->walk.entry != NULL
-            && ngx_etcd_snapshot_entry(snapshot, snapshot->walk.entry)
-               != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_AGAIN;
+    return NGX_OK;
 }
 
 
@@ -171,18 +89,6 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
 
 
 static ngx_int_t
-ngx_etcd_snapshot_removed(ngx_etcd_snapshot_t *snapshot)
-{
-    ngx_etcd_snapshot_destroy(snapshot);
-
-    snapshot->entries = NULL;
-    snapshot->revision = 0;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
 ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot, ngx_etcd_entry_t *entry)
 {
     u_char           *p;
@@ -216,6 +122,92 @@ ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot, ngx_etcd_entry_t *entry)
     snapshot->entries = copy;
 
     return NGX_OK;
+}
+
+
+/*
+ * If changes are faster than pieces, the piece grows until it holds the whole
+ * set: the owner does not change the set while it copies a piece.
+ */
+
+static ngx_int_t
+ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_uint_t  i;
+
+    if (snapshot->set->dirty) {
+        return NGX_BUSY;
+    }
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+
+        if (!ngx_etcd_entry_walk_next(snapshot->set, &snapshot->walk)) {
+            return NGX_OK;
+        }
+
+        snapshot->ncopied++;
+
+        if (snapshot->walk.entry != NULL
+            && ngx_etcd_snapshot_entry(snapshot, snapshot->walk.entry)
+               != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_AGAIN;
+}
+
+
+/*
+ * Holds the mutex no longer than a reader does.  The owner may read without
+ * the mutex the fields that only the owner changes.
+ */
+
+static ngx_int_t
+ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_int_t  rc;
+
+    if (snapshot->id != 0 && snapshot->set->object.id != snapshot->id) {
+        return ngx_etcd_snapshot_removed(snapshot);
+    }
+
+    if (snapshot->pool == NULL || snapshot->commits != snapshot->set->commits)
+    {
+        if (ngx_etcd_snapshot_restart(snapshot) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (ngx_etcd_zone_lock(snapshot->zone) != NGX_OK) {
+        return NGX_BUSY;
+    }
+
+    rc = ngx_etcd_zone_owned(snapshot->zone)
+         ? ngx_etcd_snapshot_entries(snapshot) : NGX_DECLINED;
+
+    ngx_etcd_zone_unlock(snapshot->zone);
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot)
+{
+    ngx_int_t   rc;
+    ngx_uint_t  n;
+
+    n = 0;
+
+    do {
+        rc = ngx_etcd_snapshot_chunk(snapshot);
+        n += NGX_ETCD_MEMBER_SET_SLOTS;
+
+    } while (rc == NGX_AGAIN && n < snapshot->piece);
+
+    return rc;
 }
 
 

@@ -10,13 +10,20 @@
 #include <ngx_etcd_view.h>
 
 
-static ngx_int_t ngx_etcd_view_lock(ngx_etcd_view_t *view);
-static void ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
-    ngx_etcd_note_t *copy);
-static ngx_uint_t ngx_etcd_view_take(ngx_etcd_view_t *view,
-    ngx_etcd_slot_t *slot, u_char **p);
-static ngx_int_t ngx_etcd_view_copy_invalid(ngx_etcd_member_set_t *set,
-    ngx_array_t *list, u_char *p, u_char *last);
+static ngx_int_t
+ngx_etcd_view_lock(ngx_etcd_view_t *view)
+{
+    if (ngx_etcd_zone_lock(view->zone) != NGX_OK) {
+        return NGX_AGAIN;
+    }
+
+    if (view->set->object.id != view->id) {
+        ngx_etcd_zone_unlock(view->zone);
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
 
 
 ngx_int_t
@@ -51,59 +58,20 @@ ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
 }
 
 
-static ngx_int_t
-ngx_etcd_view_lock(ngx_etcd_view_t *view)
+static void
+ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
+    ngx_etcd_note_t *copy)
 {
-    if (ngx_etcd_zone_lock(view->zone) != NGX_OK) {
-        return NGX_AGAIN;
+    ngx_etcd_note_t  *note;
+
+    note = ngx_etcd_member_set_note(slot, view->next);
+
+    if (note != NULL && note->uid == slot->uid) {
+        *copy = *note;
+
+    } else {
+        ngx_memzero(copy, sizeof(ngx_etcd_note_t));
     }
-
-    if (view->set->object.id != view->id) {
-        ngx_etcd_zone_unlock(view->zone);
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_view_read(ngx_etcd_view_t *view)
-{
-    u_char           *p;
-    ngx_int_t         rc;
-    ngx_uint_t        seen;
-    ngx_etcd_slot_t  *slot;
-
-    view->n = 0;
-
-    rc = ngx_etcd_view_lock(view);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    p = view->bytes;
-
-    for (seen = 0; seen < NGX_ETCD_MEMBER_SET_SLOTS; seen++) {
-
-        slot = ngx_etcd_member_set_slot(view->set, view->next);
-
-        if (slot == NULL) {
-            rc = NGX_DONE;
-            break;
-        }
-
-        if (!ngx_etcd_view_take(view, slot, &p)) {
-            break;
-        }
-
-        view->requests += slot->requests;
-        view->next++;
-    }
-
-    ngx_etcd_zone_unlock(view->zone);
-
-    return rc;
 }
 
 
@@ -163,20 +131,74 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
 }
 
 
-static void
-ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
-    ngx_etcd_note_t *copy)
+ngx_int_t
+ngx_etcd_view_read(ngx_etcd_view_t *view)
 {
-    ngx_etcd_note_t  *note;
+    u_char           *p;
+    ngx_int_t         rc;
+    ngx_uint_t        seen;
+    ngx_etcd_slot_t  *slot;
 
-    note = ngx_etcd_member_set_note(slot, view->next);
+    view->n = 0;
 
-    if (note != NULL && note->uid == slot->uid) {
-        *copy = *note;
-
-    } else {
-        ngx_memzero(copy, sizeof(ngx_etcd_note_t));
+    rc = ngx_etcd_view_lock(view);
+    if (rc != NGX_OK) {
+        return rc;
     }
+
+    p = view->bytes;
+
+    for (seen = 0; seen < NGX_ETCD_MEMBER_SET_SLOTS; seen++) {
+
+        slot = ngx_etcd_member_set_slot(view->set, view->next);
+
+        if (slot == NULL) {
+            rc = NGX_DONE;
+            break;
+        }
+
+        if (!ngx_etcd_view_take(view, slot, &p)) {
+            break;
+        }
+
+        view->requests += slot->requests;
+        view->next++;
+    }
+
+    ngx_etcd_zone_unlock(view->zone);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_view_copy_invalid(ngx_etcd_member_set_t *set, ngx_array_t *list,
+    u_char *p, u_char *last)
+{
+    ngx_etcd_invalid_t       *invalid;
+    ngx_etcd_view_invalid_t  *item;
+
+    for (invalid = set->invalid; invalid != NULL; invalid = invalid->next) {
+
+        if ((size_t) invalid->key_len + invalid->len > (size_t) (last - p)) {
+            continue;
+        }
+
+        item = ngx_array_push(list);
+        if (item == NULL) {
+            return NGX_ERROR;
+        }
+
+        item->mod_revision = invalid->mod_revision;
+        item->key.data = p;
+        item->key.len = invalid->key_len;
+        item->reason.data = p + invalid->key_len;
+        item->reason.len = invalid->len;
+
+        p = ngx_cpymem(p, invalid->bytes, invalid->key_len + invalid->len);
+    }
+
+    return NGX_OK;
 }
 
 
@@ -226,37 +248,6 @@ ngx_etcd_view_invalid(ngx_etcd_view_t *view, ngx_pool_t *pool,
     }
 
     return rc;
-}
-
-
-static ngx_int_t
-ngx_etcd_view_copy_invalid(ngx_etcd_member_set_t *set, ngx_array_t *list,
-    u_char *p, u_char *last)
-{
-    ngx_etcd_invalid_t       *invalid;
-    ngx_etcd_view_invalid_t  *item;
-
-    for (invalid = set->invalid; invalid != NULL; invalid = invalid->next) {
-
-        if ((size_t) invalid->key_len + invalid->len > (size_t) (last - p)) {
-            continue;
-        }
-
-        item = ngx_array_push(list);
-        if (item == NULL) {
-            return NGX_ERROR;
-        }
-
-        item->mod_revision = invalid->mod_revision;
-        item->key.data = p;
-        item->key.len = invalid->key_len;
-        item->reason.data = p + invalid->key_len;
-        item->reason.len = invalid->len;
-
-        p = ngx_cpymem(p, invalid->bytes, invalid->key_len + invalid->len);
-    }
-
-    return NGX_OK;
 }
 
 

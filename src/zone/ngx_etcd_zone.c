@@ -28,9 +28,6 @@
 #define NGX_ETCD_ZONE_PAUSE    64
 
 
-static uint64_t ngx_etcd_zone_self(ngx_etcd_zone_t *zone);
-
-
 ngx_int_t
 ngx_etcd_zone_init(ngx_etcd_zone_t *zone, ngx_shm_zone_t *shm_zone,
     ngx_etcd_zone_t *old)

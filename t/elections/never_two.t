@@ -211,9 +211,9 @@ sub of_leader {
 }
 
 
-# What somebody else takes from a leader is the next one's at once, whenever the
-# former leader hears of it: no lease protects from that.  Its answers from then
-# on prove nothing.
+# A key that somebody else takes from a leader makes the next one lead, whenever
+# the former leader hears of it: no lease protects from that.  Its answers from
+# then on prove nothing.
 
 my %taken;
 
