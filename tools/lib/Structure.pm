@@ -11,7 +11,7 @@ use Exporter qw(import);
 use File::Basename qw(basename dirname);
 
 our @EXPORT_OK = qw(circles comments cycles exported script_comments
-                    strange_names vague without_header);
+                    undeclared vague without_header);
 
 
 # Sets of files of one folder each of which includes all others, by way of
@@ -130,14 +130,18 @@ sub exported {
 }
 
 
-# ngx_etcd_lock.c exports ngx_etcd_lock() and ngx_etcd_lock_...()
+# Exported functions that the header of their file does not declare.
 
-sub strange_names {
+sub undeclared {
+    my ($text, @exported) = @_;
+
     return grep {
-        my $stem = basename($_->[0], '.c') =~ s/_module$//r;
+        my ($file, $name) = @$_;
+        my $header = $text->{ $file =~ s/\.c$/.h/r }
+                     // $text->{ $file =~ s/(?:_module)?\.c$/.h/r } // '';
 
-        $_->[1] !~ /^\Q$stem\E(?:_|$)/;
-    } @_;
+        $header !~ /\b\Q$name\E\(/;
+    } @exported;
 }
 
 
