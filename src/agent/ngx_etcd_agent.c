@@ -12,19 +12,19 @@
 #include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_client.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_process.h>
-#include <ngx_etcd_worker_locks.h>
-#include <ngx_etcd_worker_tables.h>
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
-#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_value_catalog.h>
 #include <ngx_etcd_value_object.h>
-#include <ngx_etcd_watch.h>
 #include <ngx_etcd_wakeup.h>
+#include <ngx_etcd_watch.h>
+#include <ngx_etcd_worker_locks.h>
+#include <ngx_etcd_worker_tables.h>
 
 
 struct ngx_etcd_agent_s {

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_agent_services.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_clock.h>
 
 
 static void

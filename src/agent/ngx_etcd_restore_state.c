@@ -6,16 +6,15 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_shown.h>
-#include <ngx_etcd_clock.h>
-#include <ngx_etcd_commit.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_attribute.h>
+#include <ngx_etcd_clock.h>
+#include <ngx_etcd_commit.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_restore_catalog.h>
-#include <ngx_etcd_restore_value.h>
 #include <ngx_etcd_restore_state.h>
+#include <ngx_etcd_restore_value.h>
 #include <ngx_etcd_str.h>
 
 

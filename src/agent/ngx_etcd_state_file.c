@@ -9,10 +9,10 @@
 #include <ngx_event.h>
 #include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_restore_state.h>
-#include <ngx_etcd_state_save.h>
 #include <ngx_etcd_state_file.h>
+#include <ngx_etcd_state_save.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 
 

@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
-#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_worker_tables.h>
 

@@ -8,9 +8,9 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_alloc.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_gauge.h>
-#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_table.h>
 
 

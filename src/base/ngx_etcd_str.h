@@ -14,6 +14,43 @@
 #include <ngx_core.h>
 
 
+/*
+ * Escapes foreign bytes for logs and people: the result cannot start another
+ * log line, end the quotes around it, or control a terminal.
+ */
+
+/* maximum length of an escaped text of "shown" bytes */
+#define NGX_ETCD_ESCAPED(shown)  (4 * (shown) + sizeof("...") - 1)
+
+
+/*
+ * Writes at most "shown" bytes of the text, escaped, and "..." if the text is
+ * longer.  Control bytes and bytes above 0x7e become "\x0a"; a quote and a
+ * backslash are preceded by a backslash.  Returns the end of the output;
+ * NGX_ETCD_ESCAPED(shown) bytes are enough.
+ */
+u_char *ngx_etcd_escape(u_char *p, ngx_str_t *text, size_t shown);
+
+/* Returns 1 if there is a control byte (below 0x20, or 0x7f). */
+ngx_uint_t ngx_etcd_escape_has_control(const u_char *data, size_t len);
+
+
+/*
+ * Foreign bytes as arguments of a log line, escaped (ngx_etcd_str.h).
+ */
+
+#define NGX_ETCD_SHOWN_LEN    256      /* bytes of one text */
+#define NGX_ETCD_SHOWN_SLOTS  8        /* texts in one log line */
+
+
+/*
+ * Returns the escaped text as an argument for "%V" in a log line.  The result
+ * is valid until NGX_ETCD_SHOWN_SLOTS more texts have been escaped.
+ */
+ngx_str_t *ngx_etcd_shown(ngx_str_t *text);
+ngx_str_t *ngx_etcd_shown_bytes(const u_char *data, size_t len);
+
+
 /* Returns 1 if the bytes are equal.  The data of an empty text may be NULL. */
 
 static ngx_inline ngx_uint_t

@@ -14,6 +14,50 @@
 #include <ngx_core.h>
 
 
+/*
+ * URLs (RFC 3986) and query arguments: their parts.
+ */
+
+/* parts of the text; where one is missing, its length is 0 */
+
+typedef struct {
+    ngx_str_t                       scheme;
+    ngx_str_t                       user;          /* with the "@" */
+    ngx_str_t                       authority;     /* host and port, without
+                                                      user */
+    ngx_str_t                       query;         /* without the "?" */
+} ngx_etcd_uri_t;
+
+
+/*
+ * Returns NULL, or what is wrong with the URL: the scheme or the host is
+ * missing.  The parts are set anyway.
+ */
+char *ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text);
+
+/* Returns the default port of a scheme; 0: none. */
+ngx_uint_t ngx_etcd_uri_port(ngx_str_t *scheme);
+
+/*
+ * Removes the first argument from a query.  The value is not decoded; without
+ * "=" the value is empty.  NGX_DONE: there are no more.
+ */
+ngx_int_t ngx_etcd_uri_argument(ngx_str_t *query, ngx_str_t *name,
+    ngx_str_t *value);
+
+/*
+ * Decodes percent escapes (and, in a query, plus signs) from src to dst,
+ * which may be the same.  NGX_ERROR: a percent sign without two hexadecimal
+ * digits.
+ */
+ngx_int_t ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src,
+    ngx_uint_t query);
+
+/* Splits off the last two segments of a path; the parent may be empty. */
+void ngx_etcd_uri_segments(ngx_str_t *path, ngx_str_t *parent,
+    ngx_str_t *segment);
+
+
 #define NGX_ETCD_URL_MAX  256      /* bytes: a host name has up to 253 */
 
 

@@ -15,7 +15,7 @@
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 /* A member that is on the way to another state. */

@@ -8,8 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_check_probe.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_time_budget.h>
 
 
 static ngx_etcd_check_result_e  ngx_etcd_check_probe_results[] = {

@@ -9,8 +9,8 @@
 #include <ngx_etcd_alloc.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_check_slots.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_counter.h>
-#include <ngx_etcd_time_budget.h>
 
 
 static ngx_int_t

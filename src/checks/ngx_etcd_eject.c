@@ -8,12 +8,12 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_alloc.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_shown.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_str.h>
 
 
 /* slots at a time under the mutex */

@@ -9,7 +9,7 @@
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_server_version.h>
 #include <ngx_etcd_server_versions.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 static void

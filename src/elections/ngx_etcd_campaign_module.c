@@ -6,7 +6,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_escape.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_lease.h>
 #include <ngx_etcd_str.h>

@@ -41,8 +41,8 @@
 #include <ngx_etcd_backoff.h>
 #include <ngx_etcd_channel.h>
 #include <ngx_etcd_cluster.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc.h>
-#include <ngx_etcd_waiter.h>
 
 
 #define NGX_ETCD_AUTH_METADATA     1       /* entries at most */

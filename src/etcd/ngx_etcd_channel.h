@@ -30,8 +30,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_subchannel.h>
-#include <ngx_etcd_waiter.h>
 
 
 /* ms; a connection that has answered a call and lasts longer is stable */

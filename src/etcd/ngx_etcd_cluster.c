@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_cluster.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 #define NGX_ETCD_CLUSTER_ID_HEX  16     /* digits */

@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_mirror.h>
-#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_watch_denial.h>
 
 

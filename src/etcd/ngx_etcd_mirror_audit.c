@@ -7,11 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_shown.h>
-#include <ngx_etcd_mirror_audit.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_mirror_audit.h>
 #include <ngx_etcd_str.h>
-#include <ngx_etcd_time_budget.h>
 
 
 typedef enum {

@@ -19,7 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_cluster.h>
-#include <ngx_etcd_waiter.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 

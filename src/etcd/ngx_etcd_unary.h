@@ -25,7 +25,7 @@
 #include <ngx_etcd_history.h>
 
 
-/* ms, longer where etcd is slow (ngx_etcd_latency.h) */
+/* ms, longer where etcd is slow (ngx_etcd_clock.h) */
 
 #define NGX_ETCD_UNARY_ATTEMPT  500     /* doubled with every attempt */
 #define NGX_ETCD_UNARY_HEDGE    500     /* average pause between copies */

@@ -7,9 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_subchannel.h>
 #include <ngx_etcd_vote.h>
-#include <ngx_etcd_waiter.h>
 
 
 struct ngx_etcd_vote_s {

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_escape.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_watch_request.h>
 

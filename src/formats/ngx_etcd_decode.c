@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_decode.h>
-#include <ngx_etcd_escape.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_utf8.h>
 
 

@@ -10,7 +10,7 @@
 #include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_parameter.h>
 #include <ngx_etcd_str.h>
-#include <ngx_etcd_uri.h>
+#include <ngx_etcd_url.h>
 
 
 /* attributes with a pointer in one directive */

@@ -6,9 +6,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_escape.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_split.h>
+#include <ngx_etcd_str.h>
 
 
 /*

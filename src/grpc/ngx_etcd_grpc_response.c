@@ -6,10 +6,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_escape.h>
-#include <ngx_etcd_message.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_grpc_response.h>
+#include <ngx_etcd_message.h>
 #include <ngx_etcd_secret.h>
 #include <ngx_etcd_str.h>
 

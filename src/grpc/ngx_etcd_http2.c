@@ -14,7 +14,7 @@
 #include <ngx_etcd_http2.h>
 #include <ngx_etcd_http2_session.h>
 #include <ngx_etcd_http2_stream.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 #define NGX_ETCD_HTTP2_POOL_SIZE     1024

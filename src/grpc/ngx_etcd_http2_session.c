@@ -9,10 +9,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_http2_session.h>
 #include <ngx_etcd_http2_stream.h>
 #include <ngx_etcd_secret.h>
+#include <ngx_etcd_str.h>
 
 
 #define NGX_ETCD_HTTP2_CONNECTION_WINDOW  (16 * 1024 * 1024)

@@ -16,7 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_output.h>
 

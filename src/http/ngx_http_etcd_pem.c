@@ -9,7 +9,7 @@
 #include <ngx_http.h>
 #include <ngx_etcd_pem.h>
 #include <ngx_etcd_secret.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_pem.h>
 #include <ngx_http_etcd_session.h>
 

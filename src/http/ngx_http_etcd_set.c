@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_pem.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_value.h>

@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_confirm.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 static void

@@ -7,9 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_event.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_str.h>

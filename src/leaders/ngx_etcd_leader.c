@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_escape.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_leader.h>

@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_lock_poll.h>
+#include <ngx_etcd_str.h>
 
 
 /*

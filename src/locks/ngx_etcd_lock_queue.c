@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_lock_queue.h>
 #include <ngx_etcd_str.h>
 

@@ -10,9 +10,9 @@
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_catalog_report.h>
 #include <ngx_etcd_catalog_set.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_retire.h>
-#include <ngx_etcd_time_budget.h>
 
 
 /* ms between looks for sets that have been empty for long enough */

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_catalog_report.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 void

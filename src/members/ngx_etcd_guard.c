@@ -12,7 +12,7 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_guard.h>
 #include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 static void

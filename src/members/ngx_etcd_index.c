@@ -6,8 +6,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_index.h>
-#include <ngx_etcd_time_budget.h>
 
 
 ngx_int_t

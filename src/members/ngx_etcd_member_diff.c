@@ -6,10 +6,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_decode.h>
-#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_member_pack.h>
 
 
 static ngx_int_t

@@ -8,11 +8,11 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_address.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_member_diff.h>
+#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_str.h>
-#include <ngx_etcd_time_budget.h>
 
 
 ngx_int_t

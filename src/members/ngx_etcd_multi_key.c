@@ -6,10 +6,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_multi_key.h>
-#include <ngx_etcd_time_budget.h>
 #include <ngx_etcd_utf8.h>
 
 

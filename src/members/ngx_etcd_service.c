@@ -7,12 +7,12 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_static.h>
-#include <ngx_etcd_member_resolve.h>
-#include <ngx_etcd_time_budget.h>
 
 
 void

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_set_map.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 
 
 /*

@@ -7,9 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_table_cache.h>
-#include <ngx_etcd_time_budget.h>
 
 
 /* tables that one tick gives up */

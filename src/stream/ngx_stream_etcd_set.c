@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_stream.h>
-#include <ngx_etcd_shown.h>
+#include <ngx_etcd_str.h>
 #include <ngx_stream_etcd_set.h>
 #include <ngx_stream_etcd_value.h>
 

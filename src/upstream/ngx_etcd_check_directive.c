@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_check_directive.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_version.h>

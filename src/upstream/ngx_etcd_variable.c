@@ -6,8 +6,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_escape.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_variable.h>
 

@@ -7,10 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_default_file.h>
-#include <ngx_etcd_escape.h>
 #include <ngx_etcd_pem.h>
 #include <ngx_etcd_set_variable.h>
-#include <ngx_etcd_shown.h>
 #include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_upstream.h>

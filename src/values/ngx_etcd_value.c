@@ -7,9 +7,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_escape.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_split.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_value.h>
 
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_value_catalog.h>
 #include <ngx_etcd_value_object.h>
 

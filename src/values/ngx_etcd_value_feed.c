@@ -8,10 +8,10 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_alloc.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_secret.h>
-#include <ngx_etcd_shown.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_value_feed.h>
 

@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_member_set.h>
-#include <ngx_etcd_time_budget.h>
 
 
 static void ngx_etcd_member_set_clear(void *data);

@@ -20,9 +20,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_redo.h>
 #include <ngx_etcd_seqlock.h>
-#include <ngx_etcd_siphash.h>
 #include <ngx_etcd_zone.h>
 
 

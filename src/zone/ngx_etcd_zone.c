@@ -6,9 +6,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_zone.h>
 #include <ngx_etcd_clock.h>
-#include <ngx_etcd_time_budget.h>
+#include <ngx_etcd_zone.h>
 
 
 /* about 100 us in total: a commit of a few changes takes less than 1 us */

@@ -19,9 +19,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_histogram.h>
+#include <ngx_etcd_process.h>
 #include <ngx_etcd_redo.h>
 #include <ngx_etcd_seqlock.h>
-#include <ngx_etcd_shared_id.h>
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)

@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_escape.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_grpc.h>
 #include <ngx_etcd_grpc_stream.h>
 #include <ngx_etcd_proto.pb-c.h>

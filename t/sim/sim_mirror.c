@@ -9,7 +9,7 @@
 
 #include "sim_mirror.h"
 #include <ngx_etcd_client.h>
-#include <ngx_etcd_siphash.h>
+#include <ngx_etcd_hash_table.h>
 
 
 #define SIM_MIRRORS      3

@@ -15,7 +15,7 @@
 
 #include "test_module.h"
 #include "sim_world.h"
-#include <ngx_etcd_siphash.h>
+#include <ngx_etcd_hash_table.h>
 #include <sys/wait.h>
 #include <time.h>
 

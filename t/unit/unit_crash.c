@@ -33,7 +33,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_siphash.h>
+#include <ngx_etcd_hash_table.h>
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <sys/mman.h>

@@ -18,7 +18,7 @@
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_parameter.h>
-#include <ngx_etcd_siphash.h>
+#include <ngx_etcd_hash_table.h>
 #include "test_module.h"
 #include "unit.h"
 

@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_hash_table.h>
-#include <ngx_etcd_siphash.h>
 #include "ngx_etcd_tap.h"
 
 

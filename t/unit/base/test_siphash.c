@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_siphash.h>
+#include <ngx_etcd_hash_table.h>
 #include <openssl/rand.h>
 #include "ngx_etcd_tap.h"
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_uri.h>
+#include <ngx_etcd_url.h>
 #include "ngx_etcd_tap.h"
 
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_waiter.h>
+#include <ngx_etcd_event.h>
 
 
 void

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_escape.h>
+#include <ngx_etcd_str.h>
 
 
 #define ngx_etcd_escape_is_control(ch)  ((ch) < 0x20 || (ch) == 0x7f)
@@ -53,4 +53,40 @@ ngx_etcd_escape_has_control(const u_char *data, size_t len)
     }
 
     return 0;
+}
+
+
+typedef struct {
+    ngx_str_t   text;
+    u_char      buf[NGX_ETCD_ESCAPED(NGX_ETCD_SHOWN_LEN)];
+} ngx_etcd_shown_slot_t;
+
+
+ngx_str_t *
+ngx_etcd_shown(ngx_str_t *text)
+{
+    ngx_etcd_shown_slot_t  *slot;
+
+    static ngx_uint_t             next;
+    static ngx_etcd_shown_slot_t  slots[NGX_ETCD_SHOWN_SLOTS];
+
+    slot = &slots[next++ % NGX_ETCD_SHOWN_SLOTS];
+
+    slot->text.data = slot->buf;
+    slot->text.len = ngx_etcd_escape(slot->buf, text, NGX_ETCD_SHOWN_LEN)
+                     - slot->buf;
+
+    return &slot->text;
+}
+
+
+ngx_str_t *
+ngx_etcd_shown_bytes(const u_char *data, size_t len)
+{
+    ngx_str_t  bytes;
+
+    bytes.data = (u_char *) data;
+    bytes.len = len;
+
+    return ngx_etcd_shown(&bytes);
 }

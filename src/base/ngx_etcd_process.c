@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_shared_id.h>
+#include <ngx_etcd_process.h>
 
 
 /* Returns the row of that hash, or a free one, or else any. */
