@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_sha1.h>
 #include <ngx_etcd_clock.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_state.h>
 
 

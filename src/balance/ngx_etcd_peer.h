@@ -13,11 +13,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_counter.h>
-#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_eevdf.h>
+#include <ngx_etcd_member.h>
+#include <ngx_etcd_member_set.h>
 
 
 /* effective weight of a healthy member with weight 1 */

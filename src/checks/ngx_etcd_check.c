@@ -14,7 +14,7 @@
 #include <ngx_etcd_check_slots.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_str.h>
 
 

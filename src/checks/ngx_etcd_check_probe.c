@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_clock.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 
 
 static ngx_etcd_check_result_e  ngx_etcd_check_probe_results[] = {

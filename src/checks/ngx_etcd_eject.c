@@ -12,7 +12,7 @@
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_str.h>
 
 

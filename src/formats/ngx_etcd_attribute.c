@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_attribute.h>
-#include <ngx_etcd_json_pointer.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_str.h>
 
 

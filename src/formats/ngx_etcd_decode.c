@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_decode.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_str.h>
-#include <ngx_etcd_utf8.h>
 
 
 /* bytes of the parts of a reason: field and text, description */

@@ -10,8 +10,8 @@
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_format_text.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_json_layout.h>
-#include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_str.h>
 
 

@@ -4,11 +4,85 @@
  */
 
 
+#include <math.h>
+
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <math.h>
 #include <ngx_etcd_json.h>
-#include <ngx_etcd_utf8.h>
+
+
+/* Returns the length of the character at p, which is not ASCII; 0: invalid. */
+
+static size_t
+ngx_etcd_utf8_length(u_char *p, u_char *last)
+{
+    u_char  c, low, high;
+    size_t  n, i;
+
+    c = *p;
+
+    if (c < 0xc2 || c > 0xf4) {
+        return 0;
+    }
+
+    n = (c < 0xe0) ? 2 : (c < 0xf0) ? 3 : 4;
+
+    if ((size_t) (last - p) < n) {
+        return 0;
+    }
+
+    /* the second byte reveals overlong forms, surrogates and excess */
+
+    low = (c == 0xe0) ? 0xa0 : (c == 0xf0) ? 0x90 : 0x80;
+    high = (c == 0xed) ? 0x9f : (c == 0xf4) ? 0x8f : 0xbf;
+
+    if (p[1] < low || p[1] > high) {
+        return 0;
+    }
+
+    for (i = 2; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+
+    return n;
+}
+
+
+ngx_uint_t
+ngx_etcd_utf8_valid(u_char *p, u_char *last)
+{
+    size_t  n;
+
+    while (p < last) {
+
+        if (*p < 0x80) {
+            p++;
+            continue;
+        }
+
+        n = ngx_etcd_utf8_length(p, last);
+
+        if (n == 0) {
+            return 0;
+        }
+
+        p += n;
+    }
+
+    return 1;
+}
+
+
+void
+ngx_etcd_utf8_skip_mark(ngx_str_t *text)
+{
+    if (text->len >= 3 && ngx_memcmp(text->data, "\xef\xbb\xbf", 3) == 0) {
+        text->data += 3;
+        text->len -= 3;
+    }
+}
 
 
 /*
@@ -336,4 +410,154 @@ ngx_etcd_json_truth(json_t *value)
            || json_string_length(value) != 0
            || json_array_size(value) != 0
            || json_object_size(value) != 0;
+}
+
+
+char *
+ngx_etcd_json_pointer_check(ngx_str_t *pointer)
+{
+    u_char  *p, *last;
+
+    if (pointer->len > NGX_ETCD_JSON_POINTER_MAX) {
+        return "is longer than " ngx_value(NGX_ETCD_JSON_POINTER_MAX) " bytes";
+    }
+
+    last = pointer->data + pointer->len;
+
+    if (pointer->len != 0 && pointer->data[0] != '/') {
+        return "does not begin with \"/\"";
+    }
+
+    for (p = pointer->data; p < last; p++) {
+
+        if (*p == '~' && (p + 1 == last || (p[1] != '0' && p[1] != '1'))) {
+            return "has a \"~\" that is not \"~0\" or \"~1\"";
+        }
+    }
+
+    return NULL;
+}
+
+
+static json_t *
+ngx_etcd_json_pointer_element(json_t *array, u_char *p, size_t len)
+{
+    ngx_int_t  n;
+
+    n = ngx_atoi(p, len);
+
+    if (n == NGX_ERROR || (len > 1 && p[0] == '0')) {
+        return NULL;
+    }
+
+    return json_array_get(array, n);
+}
+
+
+static size_t
+ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p, size_t len)
+{
+    u_char  *start, *last;
+
+    start = dst;
+
+    for (last = p + len; p < last; p++) {
+
+        if (*p == '~') {
+            p++;
+            *dst++ = (*p == '1') ? '/' : '~';
+            continue;
+        }
+
+        *dst++ = *p;
+    }
+
+    return dst - start;
+}
+
+
+static json_t *
+ngx_etcd_json_pointer_step(json_t *value, u_char *p, size_t len)
+{
+    u_char  buf[NGX_ETCD_JSON_POINTER_MAX];
+
+    if (json_is_array(value)) {
+        return ngx_etcd_json_pointer_element(value, p, len);
+    }
+
+    if (memchr(p, '~', len) != NULL) {
+        len = ngx_etcd_json_pointer_unescape(buf, p, len);
+        p = buf;
+    }
+
+    /* NULL if the value is not an object */
+
+    return json_object_getn(value, (char *) p, len);
+}
+
+
+json_t *
+ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer)
+{
+    u_char  *p, *end, *last;
+
+    p = pointer->data;
+    last = p + pointer->len;
+
+    while (p < last && value != NULL) {
+        p++;
+
+        end = memchr(p, '/', last - p);
+        if (end == NULL) {
+            end = last;
+        }
+
+        value = ngx_etcd_json_pointer_step(value, p, end - p);
+        p = end;
+    }
+
+    return value;
+}
+
+
+ngx_uint_t
+ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name, size_t len,
+    ngx_str_t *rest)
+{
+    u_char  *p, *last, c;
+
+    p = pointer->data + 1;
+    last = pointer->data + pointer->len;
+
+    for ( /* void */ ; p < last && *p != '/'; p++, name++, len--) {
+        c = *p;
+
+        if (c == '~') {
+            c = (*++p == '1') ? '/' : '~';
+        }
+
+        if (len == 0 || *name != c) {
+            return 0;
+        }
+    }
+
+    rest->data = p;
+    rest->len = last - p;
+
+    return len == 0;
+}
+
+
+char *
+ngx_etcd_json_pointer_name(const ngx_str_t *pointer)
+{
+    u_char  *p;
+
+    p = pointer->data;
+
+    if (pointer->len > 1 && memchr(p + 1, '/', pointer->len - 1) == NULL) {
+        p++;
+    }
+
+    return (char *) p;
 }

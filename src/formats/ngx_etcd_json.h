@@ -15,9 +15,22 @@
 #define _NGX_ETCD_JSON_H_INCLUDED_
 
 
+#include <jansson.h>
+
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <jansson.h>
+
+
+/*
+ * Strict UTF-8 (RFC 3629): ngx_utf8_decode() accepts surrogates, code points
+ * above U+10FFFF, and stray continuation bytes.
+ */
+
+ngx_uint_t ngx_etcd_utf8_valid(u_char *p, u_char *last);
+
+
+/* Removes a byte order mark, with which Windows begins a text. */
+void ngx_etcd_utf8_skip_mark(ngx_str_t *text);
 
 
 /* bytes; descriptions of all methods of a service take hundreds of KB */
@@ -87,6 +100,33 @@ ngx_int_t ngx_etcd_json_number(ngx_str_t *text, double *number);
  * number, array or object that is not 0 or empty.
  */
 ngx_uint_t ngx_etcd_json_truth(json_t *value);
+
+
+/*
+ * JSON pointers (RFC 6901), as text: "/metadata/weight", "/a~1b", "/nodes/0".
+ */
+
+#define NGX_ETCD_JSON_POINTER_MAX  255    /* bytes */
+
+
+/* Returns NULL, or what is wrong with the pointer. */
+char *ngx_etcd_json_pointer_check(ngx_str_t *pointer);
+
+/*
+ * Returns the value that a valid pointer refers to, or NULL.  The empty
+ * pointer refers to the value itself.  The value is borrowed.
+ */
+json_t *ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer);
+
+/*
+ * Returns 1 if the first step of a non-empty pointer is that name; rest is
+ * the remaining pointer.
+ */
+ngx_uint_t ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name,
+    size_t len, ngx_str_t *rest);
+
+/* Returns the pointer as shown in a reason: a single step as a field name. */
+char *ngx_etcd_json_pointer_name(const ngx_str_t *pointer);
 
 
 #endif /* _NGX_ETCD_JSON_H_INCLUDED_ */

@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_address.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_json_layout.h>
-#include <ngx_etcd_json_pointer.h>
 #include <ngx_etcd_str.h>
 
 

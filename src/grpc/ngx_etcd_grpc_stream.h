@@ -17,7 +17,7 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc_call.h>
 #include <ngx_etcd_http2.h>
-#include <ngx_etcd_http2_stream.h>
+#include <ngx_etcd_http2_session.h>
 #include <ngx_etcd_message.h>
 
 

@@ -13,7 +13,6 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_http2.h>
 #include <ngx_etcd_http2_session.h>
-#include <ngx_etcd_http2_stream.h>
 #include <ngx_etcd_str.h>
 
 

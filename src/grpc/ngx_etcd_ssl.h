@@ -14,8 +14,65 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_ssl_error.h>
-#include <ngx_etcd_ssl_file.h>
+
+
+/*
+ * An error of a TLS setting: the faulty directive and the reason.
+ */
+
+#define NGX_ETCD_SSL_ERROR_LEN  512
+
+
+/* A directive.  The value is zero-terminated, and empty if not configured. */
+
+typedef struct {
+    ngx_str_t                  key;           /* ssl_conf_command only */
+    ngx_str_t                  value;
+    char                      *directive;
+    u_char                    *file;          /* configuration file */
+    ngx_uint_t                 line;
+} ngx_etcd_ssl_option_t;
+
+
+typedef struct {
+    ngx_etcd_ssl_option_t     *option;        /* the faulty directive */
+    ngx_str_t                  text;
+    u_char                     buf[NGX_ETCD_SSL_ERROR_LEN];
+} ngx_etcd_ssl_error_t;
+
+
+/* Sets the error; returns NGX_ERROR. */
+ngx_int_t ngx_etcd_ssl_error(ngx_etcd_ssl_error_t *error,
+    ngx_etcd_ssl_option_t *option, const char *fmt, ...);
+
+/*
+ * Writes the reason of an OpenSSL error: "no start line", "No such file or
+ * directory".  Returns the end.
+ */
+u_char *ngx_etcd_ssl_error_reason(u_char *buf, u_char *last, u_long error);
+
+
+/*
+ * The files of TLS settings.  nginx's own functions need an ngx_conf_t and
+ * log failures at "emerg".
+ */
+
+typedef enum {
+    NGX_ETCD_SSL_CERTIFICATE = 0,
+    NGX_ETCD_SSL_KEY,
+    NGX_ETCD_SSL_PASSWORDS,
+    NGX_ETCD_SSL_TRUSTED,
+    NGX_ETCD_SSL_CRL,
+    NGX_ETCD_SSL_FILES
+} ngx_etcd_ssl_file_e;
+
+
+/*
+ * Loads "files", an array of NGX_ETCD_SSL_FILES, into the SSL_CTX.  On
+ * NGX_ERROR the error is set.
+ */
+ngx_int_t ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
+    ngx_etcd_ssl_error_t *error);
 
 
 /* cached sessions, one an endpoint: more than the endpoints of a cluster */

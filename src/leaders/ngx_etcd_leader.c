@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_decode.h>
-#include <ngx_etcd_json_pointer.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_str.h>
 

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
-#include <ngx_etcd_json_pointer.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_leader_api.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>

@@ -8,8 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_decode.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_member_pack.h>
 
 
 static ngx_int_t

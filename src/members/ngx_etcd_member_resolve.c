@@ -9,8 +9,8 @@
 #include <ngx_event.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_member_pack.h>
 #include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_str.h>
 

@@ -9,8 +9,8 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_format.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_multi_key.h>
-#include <ngx_etcd_utf8.h>
 
 
 /* all groups of one service */

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_alloc.h>
 #include <ngx_etcd_hash_table.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_slot_index.h>
 
 

@@ -14,13 +14,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_check_result.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_catalog.h>
+#include <ngx_etcd_check_result.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_lock_table.h>
-#include <ngx_etcd_conf.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_server_version.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_status_cluster.h>

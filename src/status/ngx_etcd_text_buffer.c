@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_utf8.h>
+#include <ngx_etcd_json.h>
 #include <ngx_etcd_text_buffer.h>
 
 

@@ -19,8 +19,7 @@
 #include <sys/ptrace.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_index.h>
-#include <ngx_etcd_member_pack.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 #include "unit_members.h"
 
 

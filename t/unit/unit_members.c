@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_commit.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 #include <sys/wait.h>
 #include <ngx_etcd_attribute.h>
 #include "unit_members.h"

@@ -8,7 +8,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_http2_stream.h>
+#include <ngx_etcd_http2_session.h>
 #include <ngx_etcd_version.h>
 #include "test_peer.h"
 

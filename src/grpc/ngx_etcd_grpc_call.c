@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_grpc_status.h>
+#include <ngx_etcd_grpc_call.h>
 #include <ngx_etcd_str.h>
 
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_member_pack.h>
+#include <ngx_etcd_member.h>
 
 
 #define NGX_ETCD_MEMBER_PACK_DOWN    0x01
