@@ -7,19 +7,17 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_conf.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_campaign.h>
-#include <ngx_etcd_credentials.h>
-#include <ngx_etcd_endpoint.h>
-#include <ngx_etcd_worker_locks.h>
-#include <ngx_etcd_state_file.h>
-#include <ngx_etcd_set_variable.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_db_space.h>
+#include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_ssl_module.h>
+#include <ngx_etcd_state_file.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_wait.h>
 #include <ngx_etcd_wakeup.h>
+#include <ngx_etcd_worker_locks.h>
 
 
 #define NGX_ETCD_MIN_PING_INTERVAL  5000     /* below, etcd disconnects */

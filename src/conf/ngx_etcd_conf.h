@@ -99,4 +99,35 @@ ngx_etcd_conf_t *ngx_etcd_conf_former(ngx_etcd_conf_t *ecf);
 ngx_int_t ngx_etcd_conf_push(ngx_array_t *array, void *pointer);
 
 
+/*
+ * The identity of nginx in etcd: the directives "user" and "password_file" of
+ * "etcd" blocks.
+ */
+
+/* Handlers of the directives; conf is an ngx_etcd_conf_t. */
+
+char *ngx_etcd_credentials_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_credentials_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* Called at the end of the block: checks that both directives are given. */
+ngx_int_t ngx_etcd_credentials_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
+
+
+/*
+ * The "endpoints" and "resolver" directives of an "etcd" block and their
+ * parameters.
+ */
+
+/* Handlers of the directives; conf is an ngx_etcd_conf_t. */
+char *ngx_etcd_endpoint_list(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+char *ngx_etcd_endpoint_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/*
+ * Called at the end of the block: checks the directives together and sets
+ * defaults.
+ */
+ngx_int_t ngx_etcd_endpoint_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
+
+
 #endif /* _NGX_ETCD_CONF_H_INCLUDED_ */

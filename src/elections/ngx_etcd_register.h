@@ -14,9 +14,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_kv.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_session.h>
-#include <ngx_etcd_txn.h>
 
 
 /* ms until a deleted key is put again */

@@ -46,7 +46,7 @@
  * answers are lost renews a lease no more than once on each stream.
  *
  * An endpoint that does not answer the renewal and the read in time is left for
- * another one (ngx_etcd_lease_patience.h).  One that has answered the renewal,
+ * another one (ngx_etcd_lease_ttl.h).  One that has answered the renewal,
  * when all others were left, has time for the read up to the deadline, and is
  * left then.
  *
@@ -64,8 +64,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_auth.h>
-#include <ngx_etcd_lease_patience.h>
-#include <ngx_etcd_quorum_read.h>
+#include <ngx_etcd_kv.h>
+#include <ngx_etcd_lease_ttl.h>
 
 
 #define NGX_ETCD_LEASE_MIN_TTL     2        /* seconds; minimum of etcd */

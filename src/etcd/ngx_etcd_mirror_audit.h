@@ -40,9 +40,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_kv.h>
 #include <ngx_etcd_list.h>
 #include <ngx_etcd_mirror_entry.h>
-#include <ngx_etcd_range.h>
 #include <ngx_etcd_watch.h>
 
 

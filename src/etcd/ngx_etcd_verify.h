@@ -32,8 +32,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_stream_range.h>
-#include <ngx_etcd_watch_range.h>
+#include <ngx_etcd_kv.h>
+#include <ngx_etcd_watch_request.h>
 #include <ngx_etcd_watch_stream.h>
 
 

@@ -24,9 +24,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_watch_range.h>
-#include <ngx_etcd_watch_stream.h>
 #include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_watch_request.h>
+#include <ngx_etcd_watch_stream.h>
 
 
 /*

@@ -30,7 +30,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_quorum_read.h>
+#include <ngx_etcd_kv.h>
 
 
 #define NGX_ETCD_WATCH_QUORUM_PINGS      3

@@ -31,8 +31,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_kv.h>
 #include <ngx_etcd_lock_queue.h>
-#include <ngx_etcd_range.h>
 
 
 /* ms; after waiting so long, a mutex has the keys read again */

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_txn.h>
+#include <ngx_etcd_kv.h>
 #include <ngx_etcd_txn_batch.h>
 #include "test_etcd.h"
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_range.h>
+#include <ngx_etcd_kv.h>
 #include "test_etcd.h"
 
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_watch_range.h>
+#include <ngx_etcd_watch_request.h>
 #include "ngx_etcd_tap.h"
 
 
