@@ -12,9 +12,8 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_restore_catalog.h>
+#include <ngx_etcd_restore.h>
 #include <ngx_etcd_restore_state.h>
-#include <ngx_etcd_restore_value.h>
 #include <ngx_etcd_str.h>
 
 

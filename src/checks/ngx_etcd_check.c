@@ -8,8 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_check.h>
-#include <ngx_etcd_check_panic.h>
 #include <ngx_etcd_check_probe.h>
+#include <ngx_etcd_check_result.h>
 #include <ngx_etcd_check_schedule.h>
 #include <ngx_etcd_check_slots.h>
 #include <ngx_etcd_counter.h>

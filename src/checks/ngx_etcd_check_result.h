@@ -14,6 +14,21 @@
 #include <ngx_core.h>
 #include <ngx_etcd_check_conf.h>
 #include <ngx_etcd_member_set.h>
+#include <ngx_etcd_service.h>
+
+
+/*
+ * The panic of an upstream: if too few members pass their checks, failed checks
+ * keep no requests off.
+ */
+
+/*
+ * Called by the owner: begins or ends the panic of a set and logs it.  Of n
+ * members nfailed fail; there is a panic if less than that percentage of them
+ * pass.
+ */
+void ngx_etcd_check_panic(ngx_etcd_service_conf_t *conf, ngx_uint_t percent,
+    ngx_uint_t n, ngx_uint_t nfailed, ngx_log_t *log);
 
 
 /* in the zone: the numbers do not change */

@@ -12,7 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_admission.h>
+#include <ngx_etcd_require_leader.h>
 
 
 /* Sets the value of a variable, with memory of the pool. */

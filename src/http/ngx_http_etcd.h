@@ -15,10 +15,9 @@
 #include <ngx_http.h>
 #include <ngx_etcd_compat.h>
 #include <ngx_etcd_election_variable.h>
-#include <ngx_etcd_require_leader.h>
-#include <ngx_etcd_request_lock.h>
-#include <ngx_etcd_pin.h>
 #include <ngx_etcd_peer_data.h>
+#include <ngx_etcd_request_lock.h>
+#include <ngx_etcd_require_leader.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_status.h>
 #include <ngx_etcd_upstream.h>

@@ -10,9 +10,8 @@
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
-#include <ngx_http_etcd_pause.h>
-#include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_wait.h>
+#include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_value.h>
 
 

@@ -9,10 +9,9 @@
 #include <ngx_http.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_lock_hold.h>
-#include <ngx_http_etcd_pause.h>
+#include <ngx_http_etcd_wait.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_value.h>
-#include <ngx_http_etcd_wait.h>
 
 
 static ngx_int_t

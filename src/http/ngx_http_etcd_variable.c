@@ -7,11 +7,130 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_http_etcd_require_leader.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_lock.h>
-#include <ngx_http_etcd_pin.h>
+#include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_upstream.h>
+#include <ngx_http_etcd_value.h>
 #include <ngx_http_etcd_variable.h>
+
+
+/*
+ * Returns 1 if there is an upstream whose balancer was not called yet.  If
+ * the response has a status, the balancer will not be called, and a header or
+ * the log reads the variable; the status of a request before "post_action"
+ * does not count.
+ */
+
+static ngx_uint_t
+ngx_http_etcd_pin_building(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    return u != NULL
+           && u->conf != NULL
+           && u->peer.get == NULL
+           && (r->headers_out.status == 0 || r->post_action);
+}
+
+
+/* Finds the upstream by name, as nginx does after the request was built. */
+
+static ngx_http_upstream_srv_conf_t *
+ngx_http_etcd_pin_find(ngx_http_request_t *r,
+    ngx_http_upstream_resolved_t *resolved)
+{
+    ngx_uint_t                       i;
+    ngx_http_upstream_srv_conf_t   **uscf;
+    ngx_http_upstream_main_conf_t   *umcf;
+
+    umcf = ngx_http_get_module_main_conf(r, ngx_http_upstream_module);
+
+    uscf = umcf->upstreams.elts;
+
+    for (i = 0; i < umcf->upstreams.nelts; i++) {
+        if (((uscf[i]->port == 0 && resolved->no_port)
+             || uscf[i]->port == resolved->port)
+            && ngx_etcd_str_alike(&uscf[i]->host, &resolved->host))
+        {
+            return uscf[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+static ngx_http_upstream_srv_conf_t *
+ngx_http_etcd_pin_upstream(ngx_http_request_t *r)
+{
+    ngx_http_upstream_t  *u;
+
+    u = r->upstream;
+
+    return (u->resolved == NULL) ? u->conf->upstream
+                                 : ngx_http_etcd_pin_find(r, u->resolved);
+}
+
+
+ngx_int_t
+ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
+{
+    ngx_int_t                      rc;
+    ngx_etcd_table_t              *table;
+    ngx_etcd_peer_data_t          *pd;
+    ngx_http_etcd_srv_conf_t      *escf;
+    ngx_http_upstream_srv_conf_t  *uscf;
+
+    if (!ngx_http_etcd_pin_building(r)) {
+        return NGX_DECLINED;
+    }
+
+    uscf = ngx_http_etcd_pin_upstream(r);
+
+    /* an address in proxy_pass makes an upstream without a srv_conf */
+
+    if (uscf == NULL || uscf->srv_conf == NULL) {
+        return NGX_DECLINED;
+    }
+
+    escf = ngx_http_conf_upstream_srv_conf(uscf, ngx_http_etcd_module);
+
+    if (escf->upstream.service == NULL) {
+        return NGX_DECLINED;
+    }
+
+    *peer = NULL;
+
+    if (!ngx_etcd_pin_possible(&escf->upstream)) {
+        return NGX_OK;
+    }
+
+    pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
+
+    if (!ngx_etcd_pin_owned(pd, r->upstream)) {
+        table = ngx_etcd_pattern_values_table(escf->upstream.service,
+                                              ngx_http_etcd_value_get, r, &rc);
+
+        if (table == NULL) {
+            return (rc == NGX_DECLINED || rc == NGX_BUSY) ? NGX_OK : NGX_ERROR;
+        }
+
+        pd = ngx_etcd_pin_create(&escf->upstream, table, r->upstream, r->pool,
+                                 r->connection->log);
+        if (pd == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_set_ctx(r, pd, ngx_http_etcd_module);
+    }
+
+    *peer = ngx_etcd_pin_read(pd);
+
+    return NGX_OK;
+}
 
 
 static ngx_int_t ngx_http_etcd_variable(ngx_http_request_t *r,

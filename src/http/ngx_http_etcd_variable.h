@@ -16,6 +16,19 @@
 #include <ngx_http_etcd.h>
 
 
+/*
+ * Pins the leader that a request is built for.
+ */
+
+/*
+ * Pins the leader that the request is being built for.  *peer is NULL if
+ * there is no leader, or if the upstream of this module has no single leader.
+ * NGX_DECLINED: no request is being built, or the upstream is not of this
+ * module; NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer);
+
+
 ngx_int_t ngx_http_etcd_variable_add(ngx_conf_t *cf);
 
 

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_metric.h>
 #include <ngx_etcd_status_row.h>
+#include <ngx_etcd_text_buffer.h>
 
 
 /* how a field is read at its offset, and written */
@@ -86,6 +87,14 @@ extern const ngx_etcd_status_field_t  ngx_etcd_status_waiter_fields[];
 
 #define ngx_etcd_status_at(object, field)                                     \
     ((void *) ((u_char *) (object) + (field)->offset))
+
+
+/*
+ * Writes an object as JSON, by the table of its fields.
+ */
+
+void ngx_etcd_status_json_fields(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_status_field_t *fields, void *object);
 
 
 #endif /* _NGX_ETCD_STATUS_FIELD_H_INCLUDED_ */

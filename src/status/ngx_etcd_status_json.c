@@ -6,9 +6,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_status_json.h>
 #include <ngx_etcd_status_field.h>
-#include <ngx_etcd_status_json_fields.h>
+#include <ngx_etcd_status_json.h>
 #include <ngx_etcd_status_sets.h>
 
 

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_stream.h>
 #include <ngx_stream_etcd_lock.h>
-#include <ngx_stream_etcd_pause.h>
+#include <ngx_stream_etcd_wait.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_value.h>
 

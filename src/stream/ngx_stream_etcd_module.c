@@ -15,7 +15,6 @@
 #include <ngx_stream_etcd_set.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_variable.h>
-#include <ngx_stream_etcd_reserve.h>
 #include <ngx_stream_etcd_wait.h>
 
 

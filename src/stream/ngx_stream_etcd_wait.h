@@ -16,6 +16,28 @@
 #include <ngx_stream_etcd.h>
 
 
+/*
+ * Pauses a session before its content handler.
+ */
+
+/*
+ * Pauses a session before the content handler of its server is called:
+ * NGX_DONE or NGX_ERROR.  If the client closes the connection, gone() is
+ * called and the session ends.
+ */
+ngx_int_t ngx_stream_etcd_pause(ngx_stream_session_t *s,
+    void (*gone)(void *data), void *data);
+ngx_uint_t ngx_stream_etcd_pause_active(ngx_stream_session_t *s);
+
+/*
+ * Resumes a paused session: all conditions of the content handler are checked
+ * again.
+ */
+void ngx_stream_etcd_pause_end(ngx_stream_session_t *s);
+
+/* Ends a paused session with that status, after a call of gone(). */
+void ngx_stream_etcd_pause_abandon(ngx_stream_session_t *s, ngx_uint_t rc);
+
 
 /*
  * NGX_DECLINED: no need to wait, and with "full" a connection is reserved for
