@@ -106,6 +106,7 @@ for my $i (0 .. $#cases) {
 # The proof of a leader is a read.
 
 block('leads', '3.4.23', undef, 'etcd_leader /l');
+block('each_leads', '3.4.23', undef, 'etcd_leader /l/$ssl_server_name');
 
 # Private keys are in etcd, or its rights keep others from something.
 
@@ -209,9 +210,11 @@ for my $i (0 .. $#advisories) {
 
 ok(wait_for(sub { warnings('logs_in') }, 10), 'with "user": a warning');
 
-asked('leads');
-ok(wait_for(sub { warnings('leads') }, 10), 'a leader: a warning');
-is(scalar(warnings('leads')), 1, 'a leader: one');
+for my $name (qw(leads each_leads)) {
+    asked($name);
+    ok(wait_for(sub { warnings($name) }, 10), "$name: a warning");
+    is(scalar(warnings($name)), 1, "$name: one");
+}
 
 for my $name (qw(members registers)) {
     ok(wait_for(sub { (endpoint($name)->{version} // '') eq '3.4.23' }, 10),
