@@ -163,6 +163,11 @@ sub closing {
 
     isnt($status, 0, 'a test that fails does');
     unlike($output, qr/Not run/, 'and nothing was skipped');
+
+    ($status, $output) = run("$top/tools/test", 't/agent.t');
+
+    isnt($status, 0, 'a file that is not there is not run');
+    is($output, "tools/test: no such file: t/agent.t\n", 'which is said');
 }
 
 finish();
