@@ -21,24 +21,9 @@ our @EXPORT_OK = qw(circles comments cycles exported script_comments
 sub cycles {
     my ($text) = @_;
 
-    my (%where, %needs);
-
-    $where{basename($_)} = $_ for grep { /\.h$/ } keys %$text;
-
-    for my $file (keys %$text) {
-        my $unit = $file =~ s/\.[ch]$//r;
-
-        for my $header ($text->{$file} =~ /^#include\s+[<"]([^>"]+)[>"]/mg) {
-            my $other = $where{$header} // next;
-
-            next if dirname($other) ne dirname($file);
-
-            $other =~ s/\.h$//;
-            $needs{$unit}{$other} = 1 if $other ne $unit;
-        }
-    }
-
-    return components(\%needs);
+    return components(includes($text, sub { $_[0] =~ s/\.[ch]$//r }, sub {
+        dirname($_[0]) eq dirname($_[1])
+    }));
 }
 
 
@@ -47,22 +32,34 @@ sub cycles {
 sub circles {
     my ($text) = @_;
 
+    return components(includes($text, sub { basename(dirname($_[0])) },
+                               sub { 1 }));
+}
+
+
+# Includes of units: { UNIT => { OTHER => 1 } }.  A file belongs to a unit; only
+# those from one file to another that are wanted count.
+
+sub includes {
+    my ($text, $unit_of, $wanted) = @_;
+
     my (%where, %needs);
 
-    $where{basename($_)} = basename(dirname($_))
-        for grep { /\.h$/ } keys %$text;
+    $where{basename($_)} = $_ for grep { /\.h$/ } keys %$text;
 
     for my $file (keys %$text) {
-        my $room = basename(dirname($file));
+        my $unit = $unit_of->($file);
 
         for my $header ($text->{$file} =~ /^#include\s+[<"]([^>"]+)[>"]/mg) {
-            my $other = $where{$header} // next;
+            my $path = $where{$header} // next;
+            my $other = $unit_of->($path);
 
-            $needs{$room}{$other} = 1 if $other ne $room;
+            $needs{$unit}{$other} = 1
+                if $other ne $unit && $wanted->($path, $file);
         }
     }
 
-    return components(\%needs);
+    return \%needs;
 }
 
 
