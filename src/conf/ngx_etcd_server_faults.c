@@ -12,11 +12,19 @@
 #include <ngx_etcd_str.h>
 
 
+/* Returns 1 if rights in etcd matter, or private keys are there. */
+
+static ngx_uint_t
+ngx_etcd_server_faults_secrets(ngx_etcd_conf_t *conf)
+{
+    return conf->secrets || conf->client.user.len != 0;
+}
+
+
 static void
 ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
 {
-    if ((conf->coordinates
-         || (conf->secrets || conf->client.user.len != 0))
+    if ((conf->coordinates || ngx_etcd_server_faults_secrets(conf))
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_UNTOLD))
     {
@@ -75,7 +83,7 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
     fault = ngx_etcd_server_version_advisory(version, &mended);
 
     if (fault != NULL
-        && (conf->secrets || conf->client.user.len != 0)
+        && ngx_etcd_server_faults_secrets(conf)
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_ADVISORY))
     {

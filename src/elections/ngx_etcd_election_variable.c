@@ -25,8 +25,7 @@ ngx_etcd_election_variable_t  ngx_etcd_election_variables[] = {
 
     { ngx_string("etcd_leader_"), ngx_etcd_election_variable_leader },
 
-    { ngx_string("etcd_is_leader_"),
-      ngx_etcd_election_variable_is_leader },
+    { ngx_string("etcd_is_leader_"), ngx_etcd_election_variable_is_leader },
 
     { ngx_string("etcd_election_revision_"),
       ngx_etcd_election_variable_term },
@@ -38,7 +37,7 @@ ngx_etcd_election_variable_t  ngx_etcd_election_variables[] = {
 static ngx_etcd_election_variable_t *
 ngx_etcd_election_variable_find(ngx_str_t *name, ngx_str_t *election)
 {
-    ngx_str_t            *prefix;
+    ngx_str_t                     *prefix;
     ngx_etcd_election_variable_t  *variable;
 
     for (variable = ngx_etcd_election_variables;
@@ -76,7 +75,7 @@ ngx_etcd_election_variable_value(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
     ngx_pool_t *pool)
 {
-    ngx_str_t             election;
+    ngx_str_t                      election;
     ngx_etcd_election_variable_t  *variable;
 
     v->not_found = 1;
