@@ -17,12 +17,61 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_method.h>
-#include <ngx_etcd_weighted_tree.h>
+#include <ngx_etcd_eevdf.h>
 #include <ngx_etcd_peer.h>
 #include <ngx_etcd_ring.h>
+#include <ngx_etcd_treap.h>
 #include <ngx_etcd_vnodes.h>
-#include <ngx_etcd_eevdf.h>
+
+
+/* the structures that peer groups maintain for a method */
+
+#define NGX_ETCD_NEEDS_TURN   0x01
+#define NGX_ETCD_NEEDS_CONNS  0x02     /* rotation by connections */
+#define NGX_ETCD_NEEDS_SUMS   0x04
+#define NGX_ETCD_NEEDS_ORDER  0x08
+#define NGX_ETCD_NEEDS_RING   0x10
+#define NGX_ETCD_NEEDS_KEY    0x20     /* the request's key */
+
+
+typedef struct ngx_etcd_pick_s    ngx_etcd_pick_t;
+typedef struct ngx_etcd_method_s  ngx_etcd_method_t;
+
+
+/* a balancing method */
+
+struct ngx_etcd_method_s {
+    ngx_str_t              name;
+    ngx_str_t              parameter;     /* second parameter */
+    ngx_uint_t             needs;         /* NGX_ETCD_NEEDS_ */
+
+    /* Returns a peer for which ngx_etcd_pick_usable() is true; NULL: none. */
+    ngx_etcd_peer_t     *(*pick)(ngx_etcd_pick_t *pick,
+                                 ngx_etcd_peer_group_t *group);
+
+    /* the peer has one connection more, "conns" in total; or NULL */
+    void                 (*taken)(ngx_etcd_pick_t *pick,
+                                  ngx_etcd_peer_group_t *group,
+                                  ngx_etcd_peer_t *peer, ngx_uint_t conns);
+
+    /*
+     * The peer has answered or, in stream, is connected; or NULL.  An nginx
+     * that tells of the header calls this for the header, and again for the
+     * end.
+     */
+    void                 (*works)(ngx_etcd_pick_t *pick,
+                                  ngx_etcd_peer_group_t *group,
+                                  ngx_etcd_peer_t *peer);
+
+    /* the peer has failed; or NULL */
+    void                 (*failed)(ngx_etcd_pick_t *pick,
+                                   ngx_etcd_peer_group_t *group,
+                                   ngx_etcd_peer_t *peer);
+
+    /* the peer has one connection less; or NULL */
+    void                 (*freed)(ngx_etcd_peer_group_t *group,
+                                  ngx_etcd_peer_t *peer);
+};
 
 
 typedef enum {
@@ -147,6 +196,45 @@ ngx_etcd_peer_group_draw(ngx_etcd_peer_group_t *group)
     return (peer->weight == group->heaviest)
            ? peer : ngx_etcd_peer_group_draw_again(group, peer);
 }
+
+
+/*
+ * Members in the bytewise order of their addresses as text, each as long as
+ * its weight; the order is the same in all workers and on all machines.
+ */
+
+struct ngx_etcd_weighted_tree_s {
+    ngx_etcd_node_t              node;
+    ngx_etcd_peer_t             *peer;
+    uint64_t                     sum;           /* weights of the subtree */
+};
+
+
+void ngx_etcd_weighted_tree_init(ngx_etcd_treap_t *treap);
+
+/*
+ * Allocates the peer's node, which is freed with the peer: NGX_OK or
+ * NGX_ERROR.
+ */
+ngx_int_t ngx_etcd_weighted_tree_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log);
+
+
+/* Compares two peers by name: < 0, 0, > 0. */
+ngx_int_t ngx_etcd_weighted_tree_names(ngx_etcd_peer_t *one,
+    ngx_etcd_peer_t *two);
+
+#define ngx_etcd_weighted_tree(n)                                             \
+    (ngx_queue_data(n, ngx_etcd_weighted_tree_t, node))
+#define ngx_etcd_weighted_tree_sum(n)                                         \
+    ((n) == NULL ? 0 : ngx_etcd_weighted_tree(n)->sum)
+
+/* the tree must not be empty */
+#define ngx_etcd_weighted_tree_weight(treap)                                  \
+    (ngx_etcd_weighted_tree((treap)->root)->sum)
+
+/* Returns the peer that covers the point; 0 <= point < total weight. */
+ngx_etcd_peer_t *ngx_etcd_weighted_tree_at(ngx_etcd_treap_t *treap,
+    uint64_t point);
 
 
 #endif /* _NGX_ETCD_PEER_GROUP_H_INCLUDED_ */

@@ -16,7 +16,7 @@
 #include <ngx_event_connect.h>
 #include <ngx_etcd_compat.h>
 #include <ngx_etcd_health.h>
-#include <ngx_etcd_method.h>
+#include <ngx_etcd_peer_group.h>
 #include <ngx_etcd_table.h>
 
 

@@ -14,11 +14,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_closing.h>
 #include <ngx_etcd_health.h>
+#include <ngx_etcd_member_set.h>
+#include <ngx_etcd_peer.h>
 #include <ngx_etcd_peer_group.h>
-#include <ngx_etcd_sid.h>
 #include <ngx_etcd_wait_queue.h>
 
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_hash.h>
+#include <ngx_etcd_balance.h>
 #include "test_world.h"
 
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_sid.h>
+#include <ngx_etcd_peer.h>
 #include "test_loop.h"
 #include "test_world.h"
 

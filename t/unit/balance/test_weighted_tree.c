@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_weighted_tree.h>
+#include <ngx_etcd_peer_group.h>
 #include "ngx_etcd_tap.h"
 
 
