@@ -286,27 +286,6 @@ ngx_etcd_hash_crc(uint32_t rehash, ngx_str_t *key)
 }
 
 
-/* Rehashes as nginx does: adds (crc32([REHASH] KEY) >> 16) & 0x7fff. */
-
-static ngx_etcd_peer_t *
-ngx_etcd_hash_next(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
-    uint64_t weight)
-{
-    uint32_t  crc;
-
-    crc = ngx_etcd_hash_crc(pick->rehash, &pick->key);
-
-    if (pick->rehash == 0) {
-        pick->crc = crc;
-    }
-
-    pick->hash += (crc >> 16) & 0x7fff;
-    pick->rehash++;
-
-    return ngx_etcd_weighted_tree_at(&group->weighted, pick->hash % weight);
-}
-
-
 /* A peer in slow start or with failures is usable for a part of its keys. */
 
 static ngx_inline ngx_uint_t
@@ -329,6 +308,7 @@ static ngx_etcd_peer_t *
 ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
     uint64_t          weight;
+    uint32_t          crc;
     ngx_etcd_peer_t  *peer;
 
     if (pick->key.len == 0 || pick->table->nmembers <= 1) {
@@ -338,7 +318,18 @@ ngx_etcd_hash_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
     weight = ngx_etcd_weighted_tree_weight(&group->weighted);
 
     while (pick->hashed <= NGX_ETCD_HASH_TRIES) {
-        peer = ngx_etcd_hash_next(pick, group, weight);
+        /* nginx adds (crc32([REHASH] KEY) >> 16) & 0x7fff, too */
+
+        crc = ngx_etcd_hash_crc(pick->rehash, &pick->key);
+
+        if (pick->rehash == 0) {
+            pick->crc = crc;
+        }
+
+        pick->hash += (crc >> 16) & 0x7fff;
+        pick->rehash++;
+
+        peer = ngx_etcd_weighted_tree_at(&group->weighted, pick->hash % weight);
 
         if (ngx_etcd_hash_usable(pick, group, peer)) {
             return peer;

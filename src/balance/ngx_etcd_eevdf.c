@@ -584,19 +584,6 @@ ngx_etcd_eevdf_group_set_back(ngx_etcd_node_t *node, void *data)
 }
 
 
-static void
-ngx_etcd_eevdf_set_back(ngx_etcd_eevdf_t *eevdf)
-{
-    eevdf->time -= NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE;
-
-    /* groups far behind get equal starts: rebuild the tree */
-
-    eevdf->groups.root = NULL;
-
-    ngx_etcd_treap_each(&eevdf->weights, ngx_etcd_eevdf_group_set_back, eevdf);
-}
-
-
 void
 ngx_etcd_eevdf_take(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
 {
@@ -644,7 +631,14 @@ ngx_etcd_eevdf_take(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
     ngx_etcd_eevdf_insert(eevdf, group);
 
     if (eevdf->time > NGX_ETCD_EEVDF_LIMIT) {
-        ngx_etcd_eevdf_set_back(eevdf);
+        eevdf->time -= NGX_ETCD_EEVDF_LIMIT - NGX_ETCD_EEVDF_BASE;
+
+        /* groups far behind get equal starts: rebuild the tree */
+
+        eevdf->groups.root = NULL;
+
+        ngx_etcd_treap_each(&eevdf->weights, ngx_etcd_eevdf_group_set_back,
+                            eevdf);
     }
 }
 

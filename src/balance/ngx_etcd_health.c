@@ -10,12 +10,18 @@
 #include <ngx_etcd_health.h>
 
 
-/* Returns 1 if no verdict keeps requests off the peer. */
-
 static ngx_uint_t
-ngx_etcd_health_trusted(ngx_etcd_peer_t *peer, ngx_uint_t counts)
+ngx_etcd_health_sound(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 {
     ngx_uint_t  verdict;
+
+    if ((counts & NGX_ETCD_HEALTH_FAILURES) && ngx_etcd_peer_failed(peer)) {
+        return 0;
+    }
+
+    if (!ngx_etcd_peer_judged(peer)) {
+        return 1;
+    }
 
     verdict = ngx_etcd_peer_verdict(peer);
 
@@ -24,17 +30,6 @@ ngx_etcd_health_trusted(ngx_etcd_peer_t *peer, ngx_uint_t counts)
     }
 
     return verdict == 0;
-}
-
-
-static ngx_uint_t
-ngx_etcd_health_sound(ngx_etcd_peer_t *peer, ngx_uint_t counts)
-{
-    if ((counts & NGX_ETCD_HEALTH_FAILURES) && ngx_etcd_peer_failed(peer)) {
-        return 0;
-    }
-
-    return !ngx_etcd_peer_judged(peer) || ngx_etcd_health_trusted(peer, counts);
 }
 
 
@@ -63,21 +58,6 @@ ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 }
 
 
-static uint32_t
-ngx_etcd_health_weight(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
-{
-    uint32_t  weight;
-
-    weight = peer->attr.weight;
-
-    if (peer->deficit != 0) {
-        weight -= ngx_etcd_health_deficit(group, peer);
-    }
-
-    return ngx_max(weight * ngx_etcd_health_level(peer), 1);
-}
-
-
 ngx_uint_t
 ngx_etcd_health_check(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_uint_t counts)
@@ -94,7 +74,14 @@ ngx_etcd_health_check(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
         region = NGX_ETCD_REGION_PARKED;
 
     } else {
-        weight = ngx_etcd_health_weight(group, peer);
+        weight = peer->attr.weight;
+
+        if (peer->deficit != 0) {
+            weight -= ngx_etcd_health_deficit(group, peer);
+        }
+
+        weight = ngx_max(weight * ngx_etcd_health_level(peer), 1);
+
         region = (weight == peer->attr.weight * NGX_ETCD_PEER_UNIT)
                  ? NGX_ETCD_REGION_WHOLE : NGX_ETCD_REGION_LIGHT;
     }

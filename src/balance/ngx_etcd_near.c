@@ -87,30 +87,11 @@ ngx_etcd_near_due(ngx_etcd_table_t *table, ngx_str_t *key)
 }
 
 
-/* A request checks a peer with all of its weight only when it picks it. */
-
-static void
-ngx_etcd_near_look(ngx_etcd_peer_group_t *group, ngx_uint_t counts)
-{
-    ngx_uint_t        i, n;
-    ngx_etcd_peer_t  *peer;
-
-    i = group->ends[NGX_ETCD_REGION_WHOLE];
-
-    /* a peer that moves swaps places with one that was checked */
-
-    for (n = ngx_min(i, NGX_ETCD_NEAR_LOOK); n > 0; n--) {
-        peer = group->peers[--i];
-
-        (void) ngx_etcd_health_usable(group, peer, counts);
-    }
-}
-
-
 uint32_t
 ngx_etcd_near_now(ngx_etcd_table_t *table)
 {
-    ngx_uint_t              counts;
+    ngx_uint_t              counts, i, n;
+    ngx_etcd_peer_t        *peer;
     ngx_etcd_peer_group_t  *near;
 
     near = &table->near;
@@ -120,7 +101,17 @@ ngx_etcd_near_now(ngx_etcd_table_t *table)
         ngx_etcd_health_sweep(near, counts);
     }
 
-    ngx_etcd_near_look(near, counts);
+    /* a request checks a peer with all of its weight only when it picks it */
+
+    i = near->ends[NGX_ETCD_REGION_WHOLE];
+
+    /* a peer that moves swaps places with one that was checked */
+
+    for (n = ngx_min(i, NGX_ETCD_NEAR_LOOK); n > 0; n--) {
+        peer = near->peers[--i];
+
+        (void) ngx_etcd_health_usable(near, peer, counts);
+    }
 
     if (ngx_etcd_peer_group_usable(near) == 0) {
         return 0;

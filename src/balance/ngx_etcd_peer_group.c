@@ -371,24 +371,6 @@ ngx_etcd_peer_group_eevdf(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 }
 
 
-static void
-ngx_etcd_peer_group_weigh(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
-    uint32_t weight)
-{
-    int64_t  delta;
-
-    delta = (int64_t) weight - (int64_t) peer->weight;
-
-    if (delta != 0) {
-        group->heaviest = (group->weight == 0) ? weight
-                                             : ngx_max(group->heaviest, weight);
-        peer->weight = weight;
-        group->weight += delta;
-        ngx_etcd_peer_group_sum(group, peer->pos, delta);
-    }
-}
-
-
 /* Swaps the peer with the peer at the border of each region on the way. */
 
 static void
@@ -415,6 +397,8 @@ void
 ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_etcd_region_e region, uint32_t weight)
 {
+    int64_t  delta;
+
     if (region > NGX_ETCD_REGION_LIGHT) {
         weight = 0;
     }
@@ -428,7 +412,16 @@ ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
         weight = 0;
     }
 
-    ngx_etcd_peer_group_weigh(group, peer, weight);
+    delta = (int64_t) weight - (int64_t) peer->weight;
+
+    if (delta != 0) {
+        group->heaviest = (group->weight == 0) ? weight
+                                             : ngx_max(group->heaviest, weight);
+        peer->weight = weight;
+        group->weight += delta;
+        ngx_etcd_peer_group_sum(group, peer->pos, delta);
+    }
+
     ngx_etcd_peer_group_move(group, peer, region);
 }
 

@@ -218,7 +218,6 @@ void ngx_etcd_weighted_tree_init(ngx_etcd_treap_t *treap);
  */
 ngx_int_t ngx_etcd_weighted_tree_reserve(ngx_etcd_peer_t *peer, ngx_log_t *log);
 
-
 /* Compares two peers by name: < 0, 0, > 0. */
 ngx_int_t ngx_etcd_weighted_tree_names(ngx_etcd_peer_t *one,
     ngx_etcd_peer_t *two);

@@ -24,35 +24,6 @@
 #define ngx_etcd_pick_method(pick)  ((pick)->table->primary.method)
 
 
-static ngx_inline void ngx_etcd_pick_address(ngx_peer_connection_t *pc,
-    ngx_etcd_peer_t *peer);
-static ngx_etcd_peer_t *ngx_etcd_pick_choose(ngx_etcd_pick_t *pick,
-    ngx_str_t *hint);
-static ngx_etcd_peer_t *ngx_etcd_pick_nearest(ngx_etcd_pick_t *pick,
-    ngx_str_t *hint);
-static ngx_inline ngx_etcd_peer_t *ngx_etcd_pick_from(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group, ngx_str_t *hint);
-static ngx_etcd_peer_t *ngx_etcd_pick_bound(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_group_t *group, ngx_str_t *hint);
-static ngx_uint_t ngx_etcd_pick_serves(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer);
-static ngx_uint_t ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint);
-static ngx_int_t ngx_etcd_pick_take(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer);
-static ngx_int_t ngx_etcd_pick_remember(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer);
-static ngx_etcd_peer_t *ngx_etcd_pick_again(ngx_etcd_pick_t *pick);
-static void ngx_etcd_pick_give(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer);
-static void ngx_etcd_pick_release(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer);
-static ngx_inline void ngx_etcd_pick_worked(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer);
-static ngx_inline void ngx_etcd_pick_answered(ngx_etcd_pick_t *pick,
-    ngx_etcd_peer_t *peer);
-static void ngx_etcd_pick_failed(ngx_peer_connection_t *pc,
-    ngx_etcd_pick_t *pick);
-
-
 ngx_int_t
 ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
     void *data)
@@ -69,10 +40,330 @@ ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
 }
 
 
-ngx_int_t
-ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
+ngx_uint_t
+ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
-    return ngx_etcd_pick_get_bound(pc, data, ngx_etcd_sid_hint(pc));
+    ngx_uint_t  i;
+
+    for (i = 0; i < pick->ntried; i++) {
+        if (pick->tried[i].peer->uid == peer->uid) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * A member that drains keeps its sessions.  A drained leader does not: it is
+ * about to hand over, or not ready.
+ */
+
+static ngx_uint_t
+ngx_etcd_pick_serves(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    if (pick->table->conf->leader && peer->attr.drain) {
+        return 0;
+    }
+
+    return (pick->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))
+           && ngx_etcd_health_serves(peer, ngx_etcd_table_counts(pick->table));
+}
+
+
+/* Returns the peer of the session, if it is in the group and may be used. */
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_bound(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
+    ngx_str_t *hint)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = NULL;
+
+    do {
+        peer = ngx_etcd_sid_find(&pick->table->sids, hint, peer);
+
+    } while (peer != NULL
+             && (peer->group != group || !ngx_etcd_pick_serves(pick, peer)));
+
+    return peer;
+}
+
+
+/*
+ * Returns 1 if the early peer stays: it was picked before the session was
+ * known, which may be bound to another peer.
+ */
+
+static ngx_uint_t
+ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
+{
+    ngx_etcd_peer_t   *peer, *bound;
+    ngx_etcd_table_t  *table;
+
+    peer = pick->peer;
+    table = pick->table;
+
+    if (hint == NULL
+        || (peer->sid != NULL && ngx_etcd_str_equal(&peer->sid->id, hint)))
+    {
+        return 1;
+    }
+
+    bound = ngx_etcd_pick_bound(pick, &table->primary, hint);
+
+    if (bound == NULL) {
+        bound = ngx_etcd_pick_bound(pick, &table->near, hint);
+    }
+
+    if (bound == NULL && peer->group == &table->backup) {
+        bound = ngx_etcd_pick_bound(pick, &table->backup, hint);
+    }
+
+    return bound == NULL;
+}
+
+
+static ngx_inline void
+ngx_etcd_pick_address(ngx_peer_connection_t *pc, ngx_etcd_peer_t *peer)
+{
+    pc->sockaddr = ngx_etcd_peer_sockaddr(peer);
+    pc->socklen = peer->socklen;
+    pc->name = &peer->name;
+}
+
+
+static void
+ngx_etcd_pick_give(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
+
+    /* update the current object of the member, if the member still exists */
+
+    peer = ngx_etcd_table_current(table, peer);
+
+    if (peer != NULL) {
+        if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
+            || peer->deficit != 0)
+        {
+            (void) ngx_etcd_health_check(peer->group, peer,
+                                         ngx_etcd_table_counts(table));
+        }
+
+        if (table->primary.method->freed != NULL) {
+            table->primary.method->freed(peer->group, peer);
+        }
+    }
+
+    if (table->conf->queue) {
+        ngx_etcd_conn_queue_freed(table);
+    }
+}
+
+
+/* The peer has one connection less. */
+
+static void
+ngx_etcd_pick_release(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    pick->peer = NULL;
+
+    if (pick->user != NULL) {
+        ngx_etcd_peer_leave(pick->user);
+    }
+
+    if (pick->kept) {
+        pick->kept = 0;
+
+    } else {
+        ngx_etcd_pick_give(pick->table, peer);
+    }
+}
+
+
+void
+ngx_etcd_pick_undo(ngx_etcd_pick_t *pick)
+{
+    ngx_etcd_peer_t  *peer;
+
+    peer = pick->peer;
+
+    (void) __atomic_fetch_sub(&peer->slot->requests, 1, __ATOMIC_RELAXED);
+
+    ngx_etcd_pick_release(pick, peer);
+    ngx_etcd_peer_unref(pick->tried[--pick->ntried].peer);
+}
+
+
+static ngx_inline ngx_etcd_peer_t *
+ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
+    ngx_str_t *hint)
+{
+    ngx_etcd_peer_t  *peer;
+
+    group->picks++;
+
+    if (ngx_etcd_peer_group_unwell(group) != 0) {
+        ngx_etcd_health_sweep(group, ngx_etcd_table_counts(pick->table));
+    }
+
+    if (hint != NULL) {
+        peer = ngx_etcd_pick_bound(pick, group, hint);
+
+        if (peer != NULL) {
+
+            if (ngx_etcd_eevdf_taken_by(&peer->eevdf)) {
+                ngx_etcd_eevdf_charge(&group->eevdf, &peer->eevdf);
+            }
+
+            return peer;
+        }
+    }
+
+    if (ngx_etcd_peer_group_usable(group) == 0) {
+        return NULL;
+    }
+
+    return ngx_etcd_pick_method(pick)->pick(pick, group);
+}
+
+
+/* A session stays with its peer, preferred or not. */
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_nearest(ngx_etcd_pick_t *pick, ngx_str_t *hint)
+{
+    ngx_etcd_peer_t        *peer;
+    ngx_etcd_peer_group_t  *first, *second;
+
+    first = &pick->table->primary;
+    second = &pick->table->near;
+
+    if (hint != NULL && ngx_etcd_pick_bound(pick, second, hint) != NULL) {
+        return ngx_etcd_pick_from(pick, second, hint);
+    }
+
+    if ((hint == NULL || ngx_etcd_pick_bound(pick, first, hint) == NULL)
+        && ngx_etcd_near_due(pick->table, &pick->key))
+    {
+        first = second;
+        second = &pick->table->primary;
+    }
+
+    peer = ngx_etcd_pick_from(pick, first, hint);
+
+    return (peer != NULL) ? peer : ngx_etcd_pick_from(pick, second, hint);
+}
+
+
+static ngx_etcd_peer_t *
+ngx_etcd_pick_choose(ngx_etcd_pick_t *pick, ngx_str_t *hint)
+{
+    ngx_uint_t         i;
+    ngx_etcd_peer_t   *peer;
+    ngx_etcd_table_t  *table;
+
+    table = pick->table;
+
+    if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
+        return NULL;
+    }
+
+    if (ngx_etcd_peer_group_all(&table->near) != 0) {
+        peer = ngx_etcd_pick_nearest(pick, hint);
+
+    } else {
+        peer = ngx_etcd_pick_from(pick, &table->primary, hint);
+    }
+
+    if (peer == NULL) {
+        peer = ngx_etcd_pick_from(pick, &table->backup, hint);
+    }
+
+    /* the last resort: a peer that failed on a cached connection only */
+
+    for (i = 0; peer == NULL && i < pick->ntried; i++) {
+        if (pick->tried[i].again && !pick->tried[i].peer->gone) {
+            pick->tried[i].again = 0;
+            peer = pick->tried[i].peer;
+        }
+    }
+
+    return peer;
+}
+
+
+static ngx_int_t
+ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_try_t  *tried;
+
+    /* the first try is in "first"; the array grows to 2, 4, 8 and so on */
+
+    if (pick->ntried != 0 && (pick->ntried & (pick->ntried - 1)) == 0) {
+        tried = ngx_palloc(pick->pool,
+                           2 * pick->ntried * sizeof(ngx_etcd_try_t));
+        if (tried == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_memcpy(tried, pick->tried, pick->ntried * sizeof(ngx_etcd_try_t));
+
+        pick->tried = tried;
+    }
+
+    ngx_etcd_peer_ref(peer);
+
+    tried = &pick->tried[pick->ntried++];
+    tried->peer = peer;
+    tried->again = 0;
+
+    return NGX_OK;
+}
+
+
+/* NGX_BUSY: another worker has reached max_conns of the peer. */
+
+static ngx_int_t
+ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
+{
+    ngx_int_t  conns;
+
+    conns = ngx_etcd_connection_count_take(peer->slot, peer->cell, peer->uid,
+                                           peer->attr.max_conns);
+    if (conns == NGX_BUSY) {
+        return NGX_BUSY;
+    }
+
+    if (ngx_etcd_pick_remember(pick, peer) != NGX_OK) {
+        ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
+        return NGX_ERROR;
+    }
+
+    (void) __atomic_fetch_add(&peer->slot->requests, 1, __ATOMIC_RELAXED);
+
+    /* the start of a new try of a failed peer, as in nginx */
+
+    if (ngx_etcd_peer_suspect(peer)
+        && peer->attr.max_fails
+        && ngx_etcd_peer_idle(peer) > peer->attr.fail_timeout)
+    {
+        peer->slot->checked = (uint32_t) ngx_time();
+    }
+
+    pick->peer = peer;
+
+    if (ngx_etcd_pick_method(pick)->taken != NULL) {
+        ngx_etcd_pick_method(pick)->taken(pick, peer->group, peer, conns);
+    }
+
+    if (pick->user != NULL) {
+        ngx_etcd_peer_enter(peer, pick->user);
+    }
+
+    return NGX_OK;
 }
 
 
@@ -137,6 +428,13 @@ ngx_etcd_pick_get_bound(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick,
 
 
 ngx_int_t
+ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data)
+{
+    return ngx_etcd_pick_get_bound(pc, data, ngx_etcd_sid_hint(pc));
+}
+
+
+ngx_int_t
 ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
 {
     ngx_int_t  rc;
@@ -153,294 +451,53 @@ ngx_etcd_pick_early(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
 }
 
 
+static void
+ngx_etcd_pick_failed(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
+{
+    ngx_uint_t        fails;
+    ngx_etcd_peer_t  *peer;
+
+    peer = ngx_etcd_table_current(pick->table, pick->peer);
+
+    if (peer == NULL) {
+        return;
+    }
+
+    fails = ngx_etcd_health_failed(peer->group, peer,
+                                   ngx_etcd_table_counts(pick->table));
+
+    if (fails != 0 && fails == peer->attr.max_fails) {
+        ngx_log_error(NGX_LOG_WARN, pc->log, 0,
+                      "upstream \"%V\": member %V temporarily disabled",
+                      pick->name, &peer->name);
+    }
+
+    if (ngx_etcd_pick_method(pick)->failed != NULL) {
+        ngx_etcd_pick_method(pick)->failed(pick, peer->group, peer);
+    }
+}
+
+
 static ngx_inline void
-ngx_etcd_pick_address(ngx_peer_connection_t *pc, ngx_etcd_peer_t *peer)
+ngx_etcd_pick_answered(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
-    pc->sockaddr = ngx_etcd_peer_sockaddr(peer);
-    pc->socklen = peer->socklen;
-    pc->name = &peer->name;
+    if (ngx_etcd_pick_method(pick)->works == NULL) {
+        return;
+    }
+
+    peer = ngx_etcd_table_current(pick->table, peer);
+
+    if (peer != NULL) {
+        ngx_etcd_pick_method(pick)->works(pick, peer->group, peer);
+    }
 }
 
 
-static ngx_etcd_peer_t *
-ngx_etcd_pick_choose(ngx_etcd_pick_t *pick, ngx_str_t *hint)
+static ngx_inline void
+ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 {
-    ngx_etcd_peer_t   *peer;
-    ngx_etcd_table_t  *table;
-
-    table = pick->table;
-
-    if (table->conf->max_stale != 0 && ngx_etcd_table_expired(table)) {
-        return NULL;
-    }
-
-    if (ngx_etcd_peer_group_all(&table->near) != 0) {
-        peer = ngx_etcd_pick_nearest(pick, hint);
-
-    } else {
-        peer = ngx_etcd_pick_from(pick, &table->primary, hint);
-    }
-
-    if (peer == NULL) {
-        peer = ngx_etcd_pick_from(pick, &table->backup, hint);
-    }
-
-    if (peer == NULL) {
-        peer = ngx_etcd_pick_again(pick);
-    }
-
-    return peer;
-}
-
-
-/* A session stays with its peer, preferred or not. */
-
-static ngx_etcd_peer_t *
-ngx_etcd_pick_nearest(ngx_etcd_pick_t *pick, ngx_str_t *hint)
-{
-    ngx_etcd_peer_t        *peer;
-    ngx_etcd_peer_group_t  *first, *second;
-
-    first = &pick->table->primary;
-    second = &pick->table->near;
-
-    if (hint != NULL && ngx_etcd_pick_bound(pick, second, hint) != NULL) {
-        return ngx_etcd_pick_from(pick, second, hint);
-    }
-
-    if ((hint == NULL || ngx_etcd_pick_bound(pick, first, hint) == NULL)
-        && ngx_etcd_near_due(pick->table, &pick->key))
-    {
-        first = second;
-        second = &pick->table->primary;
-    }
-
-    peer = ngx_etcd_pick_from(pick, first, hint);
-
-    return (peer != NULL) ? peer : ngx_etcd_pick_from(pick, second, hint);
-}
-
-
-static ngx_inline ngx_etcd_peer_t *
-ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
-    ngx_str_t *hint)
-{
-    ngx_etcd_peer_t  *peer;
-
-    group->picks++;
-
-    if (ngx_etcd_peer_group_unwell(group) != 0) {
-        ngx_etcd_health_sweep(group, ngx_etcd_table_counts(pick->table));
-    }
-
-    if (hint != NULL) {
-        peer = ngx_etcd_pick_bound(pick, group, hint);
-
-        if (peer != NULL) {
-
-            if (ngx_etcd_eevdf_taken_by(&peer->eevdf)) {
-                ngx_etcd_eevdf_charge(&group->eevdf, &peer->eevdf);
-            }
-
-            return peer;
-        }
-    }
-
-    if (ngx_etcd_peer_group_usable(group) == 0) {
-        return NULL;
-    }
-
-    return ngx_etcd_pick_method(pick)->pick(pick, group);
-}
-
-
-/* Returns the peer of the session, if it is in the group and may be used. */
-
-static ngx_etcd_peer_t *
-ngx_etcd_pick_bound(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
-    ngx_str_t *hint)
-{
-    ngx_etcd_peer_t  *peer;
-
-    peer = NULL;
-
-    do {
-        peer = ngx_etcd_sid_find(&pick->table->sids, hint, peer);
-
-    } while (peer != NULL
-             && (peer->group != group || !ngx_etcd_pick_serves(pick, peer)));
-
-    return peer;
-}
-
-
-/*
- * A member that drains keeps its sessions.  A drained leader does not: it is
- * about to hand over, or not ready.
- */
-
-static ngx_uint_t
-ngx_etcd_pick_serves(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    if (pick->table->conf->leader && peer->attr.drain) {
-        return 0;
-    }
-
-    return (pick->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))
-           && ngx_etcd_health_serves(peer, ngx_etcd_table_counts(pick->table));
-}
-
-
-/*
- * Returns 1 if the early peer stays: it was picked before the session was
- * known, which may be bound to another peer.
- */
-
-static ngx_uint_t
-ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
-{
-    ngx_etcd_peer_t   *peer, *bound;
-    ngx_etcd_table_t  *table;
-
-    peer = pick->peer;
-    table = pick->table;
-
-    if (hint == NULL
-        || (peer->sid != NULL && ngx_etcd_str_equal(&peer->sid->id, hint)))
-    {
-        return 1;
-    }
-
-    bound = ngx_etcd_pick_bound(pick, &table->primary, hint);
-
-    if (bound == NULL) {
-        bound = ngx_etcd_pick_bound(pick, &table->near, hint);
-    }
-
-    if (bound == NULL && peer->group == &table->backup) {
-        bound = ngx_etcd_pick_bound(pick, &table->backup, hint);
-    }
-
-    return bound == NULL;
-}
-
-
-void
-ngx_etcd_pick_undo(ngx_etcd_pick_t *pick)
-{
-    ngx_etcd_peer_t  *peer;
-
-    peer = pick->peer;
-
-    (void) __atomic_fetch_sub(&peer->slot->requests, 1, __ATOMIC_RELAXED);
-
-    ngx_etcd_pick_release(pick, peer);
-    ngx_etcd_peer_unref(pick->tried[--pick->ntried].peer);
-}
-
-
-/* NGX_BUSY: another worker has reached max_conns of the peer. */
-
-static ngx_int_t
-ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    ngx_int_t  conns;
-
-    conns = ngx_etcd_connection_count_take(peer->slot, peer->cell, peer->uid,
-                                           peer->attr.max_conns);
-    if (conns == NGX_BUSY) {
-        return NGX_BUSY;
-    }
-
-    if (ngx_etcd_pick_remember(pick, peer) != NGX_OK) {
-        ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
-        return NGX_ERROR;
-    }
-
-    (void) __atomic_fetch_add(&peer->slot->requests, 1, __ATOMIC_RELAXED);
-
-    /* the start of a new try of a failed peer, as in nginx */
-
-    if (ngx_etcd_peer_suspect(peer)
-        && peer->attr.max_fails
-        && ngx_etcd_peer_idle(peer) > peer->attr.fail_timeout)
-    {
-        peer->slot->checked = (uint32_t) ngx_time();
-    }
-
-    pick->peer = peer;
-
-    if (ngx_etcd_pick_method(pick)->taken != NULL) {
-        ngx_etcd_pick_method(pick)->taken(pick, peer->group, peer, conns);
-    }
-
-    if (pick->user != NULL) {
-        ngx_etcd_peer_enter(peer, pick->user);
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_pick_remember(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_try_t  *tried;
-
-    /* the first try is in "first"; the array grows to 2, 4, 8 and so on */
-
-    if (pick->ntried != 0 && (pick->ntried & (pick->ntried - 1)) == 0) {
-        tried = ngx_palloc(pick->pool,
-                           2 * pick->ntried * sizeof(ngx_etcd_try_t));
-        if (tried == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(tried, pick->tried, pick->ntried * sizeof(ngx_etcd_try_t));
-
-        pick->tried = tried;
-    }
-
-    ngx_etcd_peer_ref(peer);
-
-    tried = &pick->tried[pick->ntried++];
-    tried->peer = peer;
-    tried->again = 0;
-
-    return NGX_OK;
-}
-
-
-/* The last resort: a peer that failed on a cached connection only. */
-
-static ngx_etcd_peer_t *
-ngx_etcd_pick_again(ngx_etcd_pick_t *pick)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < pick->ntried; i++) {
-        if (pick->tried[i].again && !pick->tried[i].peer->gone) {
-            pick->tried[i].again = 0;
-            return pick->tried[i].peer;
-        }
-    }
-
-    return NULL;
-}
-
-
-ngx_uint_t
-ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < pick->ntried; i++) {
-        if (pick->tried[i].peer->uid == peer->uid) {
-            return 1;
-        }
-    }
-
-    return 0;
+    ngx_etcd_health_worked(peer);
+    ngx_etcd_pick_answered(pick, peer);
 }
 
 
@@ -477,54 +534,6 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
     }
 
     pick->tries = pc->tries;
-}
-
-
-/* The peer has one connection less. */
-
-static void
-ngx_etcd_pick_release(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    pick->peer = NULL;
-
-    if (pick->user != NULL) {
-        ngx_etcd_peer_leave(pick->user);
-    }
-
-    if (pick->kept) {
-        pick->kept = 0;
-
-    } else {
-        ngx_etcd_pick_give(pick->table, peer);
-    }
-}
-
-
-static void
-ngx_etcd_pick_give(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_connection_count_give(peer->slot, peer->cell, peer->uid);
-
-    /* update the current object of the member, if the member still exists */
-
-    peer = ngx_etcd_table_current(table, peer);
-
-    if (peer != NULL) {
-        if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
-            || peer->deficit != 0)
-        {
-            (void) ngx_etcd_health_check(peer->group, peer,
-                                         ngx_etcd_table_counts(table));
-        }
-
-        if (table->primary.method->freed != NULL) {
-            table->primary.method->freed(peer->group, peer);
-        }
-    }
-
-    if (table->conf->queue) {
-        ngx_etcd_conn_queue_freed(table);
-    }
 }
 
 
@@ -615,56 +624,6 @@ ngx_etcd_pick_began(ngx_etcd_pick_t *pick, ngx_msec_t ago)
     }
 
     pick->begun = now;
-}
-
-
-static ngx_inline void
-ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_health_worked(peer);
-    ngx_etcd_pick_answered(pick, peer);
-}
-
-
-static ngx_inline void
-ngx_etcd_pick_answered(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    if (ngx_etcd_pick_method(pick)->works == NULL) {
-        return;
-    }
-
-    peer = ngx_etcd_table_current(pick->table, peer);
-
-    if (peer != NULL) {
-        ngx_etcd_pick_method(pick)->works(pick, peer->group, peer);
-    }
-}
-
-
-static void
-ngx_etcd_pick_failed(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick)
-{
-    ngx_uint_t        fails;
-    ngx_etcd_peer_t  *peer;
-
-    peer = ngx_etcd_table_current(pick->table, pick->peer);
-
-    if (peer == NULL) {
-        return;
-    }
-
-    fails = ngx_etcd_health_failed(peer->group, peer,
-                                   ngx_etcd_table_counts(pick->table));
-
-    if (fails != 0 && fails == peer->attr.max_fails) {
-        ngx_log_error(NGX_LOG_WARN, pc->log, 0,
-                      "upstream \"%V\": member %V temporarily disabled",
-                      pick->name, &peer->name);
-    }
-
-    if (ngx_etcd_pick_method(pick)->failed != NULL) {
-        ngx_etcd_pick_method(pick)->failed(pick, peer->group, peer);
-    }
 }
 
 

@@ -235,21 +235,6 @@ ngx_etcd_table_grow(ngx_etcd_table_t *table, ngx_uint_t n)
 }
 
 
-/* Reads the member of the slot; a host without an address is ignored. */
-
-static ngx_uint_t
-ngx_etcd_table_resolved(ngx_etcd_slot_t *slot, ngx_etcd_member_pack_t *record)
-{
-    if (slot->entry == NULL) {
-        return 0;
-    }
-
-    ngx_etcd_member_pack_read(record, ngx_etcd_entry_payload(slot->entry));
-
-    return !record->unresolved;
-}
-
-
 /*
  * Reserves memory for one change; a removal may need memory for deferred work
  * too.
@@ -395,7 +380,13 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
         return NGX_ERROR;
     }
 
-    there = ngx_etcd_table_resolved(slot, &record);
+    if (slot->entry != NULL) {
+        ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+    }
+
+    /* a host without an address is ignored */
+
+    there = (slot->entry != NULL && !record.unresolved);
 
     if (!there && table->slots[n] == NULL) {
         return NGX_OK;

@@ -257,22 +257,6 @@ ngx_etcd_vnodes_wanted(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
 }
 
 
-static void
-ngx_etcd_vnodes_begin(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
-{
-    ngx_uint_t  wanted;
-
-    wanted = ngx_etcd_vnodes_wanted(vnodes, share);
-
-    share->add = (wanted > share->have);
-    share->from = ngx_min(wanted, share->have);
-    share->to = ngx_max(wanted, share->have);
-    share->n = (wanted != share->have) ? 0 : share->to;
-    share->prev = 0;
-    share->moving = 1;
-}
-
-
 /*
  * The hash of a point depends on the hash of the previous one (ketama): all
  * hashes must be computed.
@@ -344,6 +328,7 @@ ngx_etcd_vnodes_end(ngx_etcd_vnodes_t *vnodes, ngx_etcd_share_t *share)
 ngx_int_t
 ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until)
 {
+    ngx_uint_t         wanted;
     ngx_etcd_share_t  *share;
 
     if (vnodes->weight != vnodes->scaled) {
@@ -355,7 +340,14 @@ ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until)
                                ngx_etcd_share_t, queue);
 
         if (!share->moving) {
-            ngx_etcd_vnodes_begin(vnodes, share);
+            wanted = ngx_etcd_vnodes_wanted(vnodes, share);
+
+            share->add = (wanted > share->have);
+            share->from = ngx_min(wanted, share->have);
+            share->to = ngx_max(wanted, share->have);
+            share->n = (wanted != share->have) ? 0 : share->to;
+            share->prev = 0;
+            share->moving = 1;
         }
 
         if (share->add
