@@ -10,7 +10,6 @@
 #include <ngx_etcd_check.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_check_result.h>
-#include <ngx_etcd_check_schedule.h>
 #include <ngx_etcd_check_slots.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_event.h>

@@ -9,7 +9,17 @@
 #include <ngx_event.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_member.h>
+
+
+/* bytes of an answer, which is a number */
+
+#define NGX_ETCD_CHECK_GRPC_MESSAGE  1024
+
+/* HealthCheckResponse.ServingStatus */
+
+#define NGX_ETCD_CHECK_GRPC_SERVING  1
 
 
 static ngx_etcd_check_result_e  ngx_etcd_check_probe_results[] = {
@@ -21,6 +31,225 @@ static ngx_etcd_check_result_e  ngx_etcd_check_probe_results[] = {
     NGX_ETCD_CHECK_INVALID,
     NGX_ETCD_CHECK_NONE                  /* NGX_ETCD_PROBE_RESOURCES */
 };
+
+
+static ngx_str_t  ngx_etcd_check_grpc_none = ngx_string("");
+
+
+static void
+ngx_etcd_check_grpc_close(ngx_etcd_check_grpc_t *grpc)
+{
+    ngx_etcd_http2_t  *h2;
+
+    h2 = grpc->h2;
+    grpc->h2 = NULL;
+
+    if (h2 != NULL) {
+        ngx_etcd_grpc_cancel(&grpc->call);
+        ngx_etcd_http2_close(h2);
+    }
+}
+
+
+/* The first result counts: the time may be up before its event is handled. */
+
+static void
+ngx_etcd_check_grpc_end(ngx_etcd_check_grpc_t *grpc,
+    ngx_etcd_check_result_e result, ngx_str_t *text)
+{
+    if (grpc->ended.posted) {
+        return;
+    }
+
+    grpc->result = result;
+    grpc->len = ngx_min(text->len, sizeof(grpc->bytes));
+
+    ngx_memcpy(grpc->bytes, text->data, grpc->len);
+
+    /* SETTINGS ACK and RST_STREAM are not worth a packet before the end */
+
+    ngx_etcd_check_grpc_close(grpc);
+
+    ngx_post_event(&grpc->ended, &ngx_posted_events);
+}
+
+
+static void
+ngx_etcd_check_grpc_timer(ngx_event_t *ev)
+{
+    ngx_etcd_check_grpc_end(ev->data, NGX_ETCD_CHECK_TIMEOUT,
+                            &ngx_etcd_check_grpc_none);
+}
+
+
+/* May be called at any time: done() is not called any more. */
+
+static void
+ngx_etcd_check_grpc_cancel(ngx_etcd_check_grpc_t *grpc)
+{
+    ngx_etcd_event_stop(&grpc->timer);
+    ngx_etcd_event_stop(&grpc->ended);
+
+    ngx_etcd_check_grpc_close(grpc);
+}
+
+
+static void
+ngx_etcd_check_grpc_ended(ngx_event_t *ev)
+{
+    ngx_str_t               why;
+    ngx_etcd_check_grpc_t  *grpc;
+
+    grpc = ev->data;
+
+    ngx_etcd_check_grpc_cancel(grpc);
+
+    why.data = grpc->bytes;
+    why.len = grpc->len;
+
+    grpc->done(grpc->data, grpc->result, grpc->status, &why);
+}
+
+
+static ngx_int_t
+ngx_etcd_check_grpc_message(ngx_etcd_grpc_call_t *call,
+    ProtobufCMessage *message, ngx_pool_t *pool)
+{
+    ngx_etcd_check_grpc_t *grpc = call->data;
+
+    grpc->answered = 1;
+    grpc->serving = ((Etcd__HealthCheckResponse *) message)->status;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_check_grpc_done(ngx_etcd_grpc_call_t *call,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+{
+    ngx_etcd_check_grpc_t *grpc = call->data;
+
+    ngx_etcd_check_result_e  result;
+
+    if (ngx_etcd_http2_ended(grpc->h2)) {
+
+        /* closed() follows and says why */
+
+        return;
+    }
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        grpc->status = status;
+        result = NGX_ETCD_CHECK_GRPC_STATUS;
+
+    } else if (!grpc->answered) {
+        result = NGX_ETCD_CHECK_INVALID;
+
+    } else {
+        result = (grpc->serving == NGX_ETCD_CHECK_GRPC_SERVING)
+                 ? NGX_ETCD_CHECK_OK : NGX_ETCD_CHECK_NOT_SERVING;
+    }
+
+    ngx_etcd_check_grpc_end(grpc, result, text);
+}
+
+
+static void
+ngx_etcd_check_grpc_ready(void *data)
+{
+    ngx_etcd_check_grpc_t *grpc = data;
+
+    ngx_etcd_grpc_call_t  *call;
+
+    grpc->connected = 1;
+
+    etcd__health_check_request__init(&grpc->request);
+
+    grpc->request.service = ngx_etcd_bytes(&grpc->conf->service);
+
+    call = &grpc->call;
+
+    call->method = "/grpc.health.v1.Health/Check";
+    call->response = &etcd__health_check_response__descriptor;
+    call->timeout = grpc->conf->timeout;
+    call->message = ngx_etcd_check_grpc_message;
+    call->done = ngx_etcd_check_grpc_done;
+    call->data = grpc;
+
+    if (ngx_etcd_grpc_request(grpc->h2, call, &grpc->request.base) != NGX_OK) {
+        ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,
+                                &ngx_etcd_check_grpc_none);
+    }
+}
+
+
+static void
+ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason)
+{
+    ngx_etcd_check_grpc_t *grpc = data;
+
+    ngx_etcd_check_result_e  result;
+
+    grpc->h2 = NULL;
+
+    if (grpc->connected) {
+        result = NGX_ETCD_CHECK_CLOSED;
+
+    } else if (ngx_strncmp(reason->data, "connect()", ngx_min(reason->len, 9))
+               == 0)
+    {
+        result = NGX_ETCD_CHECK_CONNECT;
+
+    } else {
+        result = grpc->conf->ssl ? NGX_ETCD_CHECK_TLS : NGX_ETCD_CHECK_CLOSED;
+    }
+
+    ngx_etcd_check_grpc_end(grpc, result, reason);
+}
+
+
+static void
+ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
+{
+    ngx_etcd_http2_conf_t  conf;
+
+    ngx_memzero(&conf, sizeof(ngx_etcd_http2_conf_t));
+
+    conf.addr = &grpc->addr;
+    conf.authority = grpc->conf->authority;
+    conf.name = grpc->addr.name;
+    conf.ssl = grpc->conf->ssl;
+    conf.ssl_name = grpc->conf->ssl_name;
+    conf.max_message_size = NGX_ETCD_CHECK_GRPC_MESSAGE;
+    conf.brief = 1;
+    conf.ready = ngx_etcd_check_grpc_ready;
+    conf.closed = ngx_etcd_check_grpc_closed;
+    conf.data = grpc;
+
+    grpc->h2 = ngx_etcd_http2_connect(&conf, grpc->log);
+}
+
+
+static void
+ngx_etcd_check_grpc_start(ngx_etcd_check_grpc_t *grpc)
+{
+    ngx_etcd_event_init_timer(&grpc->timer, ngx_etcd_check_grpc_timer, grpc,
+                              grpc->log);
+
+    ngx_etcd_event_init(&grpc->ended, ngx_etcd_check_grpc_ended, grpc,
+                        grpc->log);
+
+    ngx_etcd_check_grpc_connect(grpc);
+
+    if (grpc->h2 == NULL) {
+        ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,
+                                &ngx_etcd_check_grpc_none);
+        return;
+    }
+
+    ngx_add_timer(&grpc->timer, grpc->conf->timeout);
+}
 
 
 ngx_uint_t

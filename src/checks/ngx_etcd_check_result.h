@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The result of a check, and its meaning for the member.
+ * An "etcd_check": how members of an upstream are checked and when, and what a
+ * result means for the member.
  */
 
 
@@ -12,9 +13,48 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_check_conf.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_service.h>
+#include <ngx_etcd_ssl.h>
+
+
+typedef enum {
+    NGX_ETCD_CHECK_TCP = 0,
+    NGX_ETCD_CHECK_HTTP,
+    NGX_ETCD_CHECK_GRPC
+} ngx_etcd_check_type_e;
+
+
+/* Made by the configuration, lives as long as the cycle. */
+
+typedef struct {
+    ngx_etcd_check_type_e      type;
+    ngx_msec_t                 interval;
+    ngx_msec_t                 fast;          /* between states; 0: no other */
+    ngx_msec_t                 timeout;
+    ngx_uint_t                 rises;
+    ngx_uint_t                 fails;
+    ngx_uint_t                 mandatory;
+    ngx_uint_t                 panic;         /* per cent */
+    ngx_uint_t                 jitter;        /* per cent of the interval */
+    in_port_t                  port;          /* 0: the member's */
+
+    ngx_str_t                  request;       /* of HTTP */
+    ngx_uint_t                 lowest;        /* status that succeeds */
+    ngx_uint_t                 highest;
+    ngx_str_t                  match;         /* text of the body; len 0: any */
+#if (NGX_PCRE)
+    ngx_regex_t               *regex;         /* in place of the text */
+#endif
+
+    ngx_str_t                  authority;     /* of gRPC */
+    ngx_str_t                  service;
+
+    ngx_etcd_ssl_t            *ssl;           /* NULL: none */
+    ngx_str_t                  ssl_name;
+
+    ngx_uint_t                 running;       /* probes of this process now */
+} ngx_etcd_check_conf_t;
 
 
 /*
@@ -79,6 +119,36 @@ ngx_uint_t ngx_etcd_check_result_count(ngx_etcd_check_conf_t *conf,
  */
 ngx_uint_t ngx_etcd_check_result_open(ngx_etcd_check_row_t *row,
     ngx_uint_t verdict);
+
+
+/*
+ * When the next of many members is checked: in a round, which takes about an
+ * interval, each has its turn, at equal distances.  Pure arithmetic of ms.
+ */
+
+typedef struct {
+    ngx_msec_t    begun;         /* of the round */
+    ngx_msec_t    length;        /* of the round */
+    ngx_uint_t    done;          /* turns of the round */
+} ngx_etcd_check_schedule_t;
+
+
+/*
+ * Begins a round: it takes the interval, more or less up to "jitter" per cent
+ * of it, as "random" says.  Rounds follow one another, but what is late is not
+ * made up for.
+ */
+void ngx_etcd_check_schedule_round(ngx_etcd_check_schedule_t *schedule,
+    ngx_msec_t now, ngx_msec_t interval, ngx_uint_t jitter,
+    ngx_uint_t random);
+
+/* Returns the ms until the next turn of n members; 0: it is due. */
+ngx_msec_t ngx_etcd_check_schedule_wait(ngx_etcd_check_schedule_t *schedule,
+    ngx_msec_t now, ngx_uint_t n);
+
+/* Returns the ms until the round is over. */
+ngx_msec_t ngx_etcd_check_schedule_left(ngx_etcd_check_schedule_t *schedule,
+    ngx_msec_t now);
 
 
 #endif /* _NGX_ETCD_CHECK_RESULT_H_INCLUDED_ */

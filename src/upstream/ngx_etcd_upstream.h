@@ -12,9 +12,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_conf.h>
 #include <ngx_etcd_balance.h>
-#include <ngx_etcd_check_conf.h>
+#include <ngx_etcd_check_result.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_pattern_values.h>
 #include <ngx_etcd_prefer.h>

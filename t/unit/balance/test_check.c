@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_check_result.h>
-#include <ngx_etcd_check_schedule.h>
 #include "test_world.h"
 
 
