@@ -145,26 +145,6 @@ ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
 }
 
 
-/* The member gets no more requests; one that a guard holds is let go here. */
-
-static void
-ngx_etcd_check_failed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_str_t *text)
-{
-    u_char     buf[NGX_ETCD_CHECK_RESULT_TEXT];
-    ngx_str_t  reason;
-
-    ngx_etcd_check_result_text(probe->result, probe->status, buf, &reason);
-
-    ngx_log_error(NGX_LOG_WARN, check->log, 0,
-                  "etcd: upstream \"%V\": the check of member %V has failed, "
-                  "%ui in a row: %V%s%V",
-                  &check->service->conf->name, ngx_etcd_shown(&probe->name),
-                  check->conf->fails, &reason, text->len ? ", " : "",
-                  ngx_etcd_shown(text));
-}
-
-
 static void
 ngx_etcd_check_passed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_uint_t old)
@@ -190,7 +170,7 @@ ngx_etcd_check_passed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
 /* The next tick comes in so many ms, or earlier. */
 
 static void
-ngx_etcd_check_rest(ngx_etcd_check_t *check, ngx_msec_t wait)
+ngx_etcd_check_delay(ngx_etcd_check_t *check, ngx_msec_t wait)
 {
     ngx_event_t  *tick;
 
@@ -242,7 +222,7 @@ ngx_etcd_check_again(ngx_etcd_check_t *check, ngx_uint_t n, ngx_msec_t delay)
         ngx_queue_insert_tail(&check->again, &again->queue);
     }
 
-    ngx_etcd_check_rest(check, delay);
+    ngx_etcd_check_delay(check, delay);
 }
 
 
@@ -252,6 +232,8 @@ static void
 ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_str_t *text)
 {
+    u_char                  buf[NGX_ETCD_CHECK_RESULT_TEXT];
+    ngx_str_t               reason;
     ngx_uint_t              ok, old, verdict;
     ngx_etcd_slot_t        *member;
     ngx_etcd_check_slot_t  *slot;
@@ -278,7 +260,15 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_etcd_zone_unlock(check->slots.conf->zone);
 
     if (verdict & ~old) {
-        ngx_etcd_check_failed(check, probe, text);
+        ngx_etcd_check_result_text(probe->result, probe->status, buf, &reason);
+
+        ngx_log_error(NGX_LOG_WARN, check->log, 0,
+                      "etcd: upstream \"%V\": the check of member %V has "
+                      "failed, %ui in a row: %V%s%V",
+                      &check->service->conf->name, ngx_etcd_shown(&probe->name),
+                      check->conf->fails, &reason, text->len ? ", " : "",
+                      ngx_etcd_shown(text));
+
         ngx_etcd_check_counted(check);
 
     } else if (verdict != old) {
@@ -454,24 +444,6 @@ ngx_etcd_check_suspect(void *data, ngx_uint_t n)
 
 
 /*
- * Members that have failed requests are checked soon; returns the ms until the
- * next look.
- */
-
-static ngx_msec_t
-ngx_etcd_check_suspects(ngx_etcd_check_t *check)
-{
-    if (check->conf->fast == 0) {
-        return NGX_TIMER_INFINITE;
-    }
-
-    return ngx_etcd_check_slots_suspects(&check->slots, ngx_etcd_check_suspect,
-                                         check)
-           ? check->conf->fast : 0;
-}
-
-
-/*
  * Begins checks of members that are on the way to another state; returns the
  * ms until the next one.
  */
@@ -541,7 +513,7 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
                                           check->conf->jitter, ngx_random());
             check->next = 0;
 
-            ngx_etcd_check_slots_retry(slots);
+            slots->noted &= !slots->full;
 
             if (check->conf->ssl != NULL) {
                 ngx_etcd_ssl_refresh(check->conf->ssl, "upstream",
@@ -590,7 +562,16 @@ ngx_etcd_check_run(ngx_etcd_check_t *check)
 
     ngx_etcd_check_first(check, &left);
 
-    wait = ngx_etcd_check_suspects(check);
+    wait = NGX_TIMER_INFINITE;
+
+    if (check->conf->fast != 0) {
+
+        /* members that have failed requests are checked soon */
+
+        wait = ngx_etcd_check_slots_suspects(&check->slots,
+                                             ngx_etcd_check_suspect, check)
+               ? check->conf->fast : 0;
+    }
 
     time = ngx_etcd_check_repeat(check, &left);
     wait = ngx_min(wait, time);
@@ -632,7 +613,7 @@ ngx_etcd_check_tick(ngx_event_t *ev)
         }
     }
 
-    ngx_etcd_check_rest(check, wait);
+    ngx_etcd_check_delay(check, wait);
 }
 
 
@@ -708,7 +689,7 @@ ngx_etcd_check_published(void *data)
     ngx_etcd_check_t *check = data;
 
     if (ngx_etcd_check_slots_changed(&check->slots)) {
-        ngx_etcd_check_rest(check, NGX_ETCD_CHECK_TICK);
+        ngx_etcd_check_delay(check, NGX_ETCD_CHECK_TICK);
     }
 }
 

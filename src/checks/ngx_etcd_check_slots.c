@@ -178,25 +178,6 @@ ngx_etcd_check_slots_piece(ngx_etcd_zone_t *zone, void *data)
 }
 
 
-/* Looks at some slots: if all begin anew, this goes on around. */
-
-static ngx_int_t
-ngx_etcd_check_slots_look_all(ngx_etcd_check_slots_t *slots)
-{
-    ngx_int_t  rc;
-
-    if (slots->left == 0) {
-        return NGX_OK;
-    }
-
-    rc = ngx_etcd_zone_work(slots->conf->zone, 0, ngx_etcd_check_slots_piece,
-                            slots,
-                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET);
-
-    return (rc == NGX_AGAIN) ? NGX_OK : rc;
-}
-
-
 ngx_int_t
 ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots)
 {
@@ -236,7 +217,17 @@ ngx_etcd_check_slots_update(ngx_etcd_check_slots_t *slots)
 
     ngx_etcd_zone_unlock(slots->conf->zone);
 
-    return ngx_etcd_check_slots_look_all(slots);
+    if (slots->left == 0) {
+        return NGX_OK;
+    }
+
+    /* some slots: if all begin anew, this goes on around */
+
+    rc = ngx_etcd_zone_work(slots->conf->zone, 0, ngx_etcd_check_slots_piece,
+                            slots,
+                            ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET);
+
+    return (rc == NGX_AGAIN) ? NGX_OK : rc;
 }
 
 
@@ -308,13 +299,6 @@ ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
     }
 
     return 1;
-}
-
-
-void
-ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots)
-{
-    slots->noted &= !slots->full;
 }
 
 

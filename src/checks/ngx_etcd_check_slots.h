@@ -74,9 +74,6 @@ ngx_uint_t ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots);
 ngx_uint_t ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
     void (*handler)(void *data, ngx_uint_t n), void *data);
 
-/* Asks the zone for room again if there was too little. */
-void ngx_etcd_check_slots_retry(ngx_etcd_check_slots_t *slots);
-
 /*
  * Counts a member by its verdict, under the mutex.  One that drains, or is not
  * known to work yet, is no share of any.

@@ -240,20 +240,6 @@ ngx_etcd_eject_offered(ngx_etcd_slot_t *slot)
 }
 
 
-/* A bad member fails too often for any other one to stick out beside it. */
-
-static void
-ngx_etcd_eject_rate(ngx_etcd_eject_t *eject, ngx_etcd_eject_count_t *sum)
-{
-    if ((uint64_t) NGX_ETCD_EJECT_FACTOR * sum->errors > sum->answers) {
-        eject->nbad++;
-
-    } else if (sum->answers != 0) {
-        eject->nwell++;
-    }
-}
-
-
 /* Adds the n-th newest step, from 0; the part has the newer ones. */
 
 static void
@@ -334,30 +320,14 @@ ngx_etcd_eject_find(ngx_etcd_eject_t *eject, ngx_uint_t n, ngx_uint_t compared,
 }
 
 
-/* Candidates are compared with the others when all have been read. */
-
-static void
-ngx_etcd_eject_nominate(ngx_etcd_eject_t *eject, ngx_uint_t n)
-{
-    ngx_etcd_eject_part_t        part;
-    ngx_etcd_eject_candidate_t  *candidate;
-
-    if (ngx_etcd_eject_find(eject, n, 0, &part)) {
-        candidate = &eject->candidates[eject->ncandidates++];
-
-        candidate->slot = n;
-        candidate->share = (ngx_uint_t) part.own.errors * 1000
-                           / part.own.answers;
-    }
-}
-
-
 static void
 ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
 {
-    ngx_uint_t                i;
-    ngx_etcd_note_t          *note;
-    ngx_etcd_eject_member_t  *member;
+    ngx_uint_t                   i;
+    ngx_etcd_note_t             *note;
+    ngx_etcd_eject_part_t        part;
+    ngx_etcd_eject_member_t     *member;
+    ngx_etcd_eject_candidate_t  *candidate;
 
     note = ngx_etcd_member_set_own_note(eject->set, n);
     member = &eject->members[n];
@@ -391,10 +361,25 @@ ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
         eject->steps[i].errors += member->steps[i].errors;
     }
 
-    ngx_etcd_eject_rate(eject, &member->sum);
+    /* a bad member fails too often for any other one to stick out beside it */
 
-    if (member->sum.errors != 0) {
-        ngx_etcd_eject_nominate(eject, n);
+    if ((uint64_t) NGX_ETCD_EJECT_FACTOR * member->sum.errors
+        > member->sum.answers)
+    {
+        eject->nbad++;
+
+    } else if (member->sum.answers != 0) {
+        eject->nwell++;
+    }
+
+    /* candidates are compared with the others when all have been read */
+
+    if (member->sum.errors != 0 && ngx_etcd_eject_find(eject, n, 0, &part)) {
+        candidate = &eject->candidates[eject->ncandidates++];
+
+        candidate->slot = n;
+        candidate->share = (ngx_uint_t) part.own.errors * 1000
+                           / part.own.answers;
     }
 }
 
