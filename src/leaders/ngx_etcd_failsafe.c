@@ -10,7 +10,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_failsafe.h>
-#include <ngx_etcd_patroni_api.h>
+#include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_str.h>
 
 
@@ -76,7 +76,7 @@ ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
 
 
 static void
-ngx_etcd_failsafe_rest(ngx_etcd_failsafe_t *failsafe)
+ngx_etcd_failsafe_pause(ngx_etcd_failsafe_t *failsafe)
 {
     if (failsafe->asked != 0) {
         ngx_etcd_failsafe_end(failsafe);
@@ -189,7 +189,7 @@ ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
     if (failsafe->targets.n == 0
         || staleness < (int64_t) (service->conf->rules.max_stale / 2))
     {
-        ngx_etcd_failsafe_rest(failsafe);
+        ngx_etcd_failsafe_pause(failsafe);
 
     } else if (now - failsafe->asked >= NGX_ETCD_FAILSAFE_INTERVAL
                || (failsafe->silent && failsafe->pending == 0))
@@ -214,7 +214,7 @@ ngx_etcd_failsafe_timer(ngx_event_t *ev)
         ngx_etcd_failsafe_tick(failsafe);
 
     } else {
-        ngx_etcd_failsafe_rest(failsafe);
+        ngx_etcd_failsafe_pause(failsafe);
     }
 
     ngx_add_timer(ev, used ? NGX_ETCD_FAILSAFE_TICK

@@ -9,7 +9,6 @@
 #include <ngx_etcd_confirm.h>
 #include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_patroni.h>
-#include <ngx_etcd_patroni_api.h>
 #include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_patroni_replicas.h>
 #include <ngx_etcd_str.h>
@@ -29,20 +28,6 @@ typedef struct {
 
     ngx_etcd_failsafe_t       *failsafe;      /* or NULL */
 } ngx_etcd_patroni_t;
-
-
-static ngx_int_t ngx_etcd_patroni_create(ngx_etcd_leader_t *leader,
-    ngx_pool_t *pool);
-static void ngx_etcd_patroni_destroy(ngx_etcd_leader_t *leader);
-static void ngx_etcd_patroni_select(ngx_etcd_leader_t *leader);
-
-const ngx_etcd_leader_source_t  ngx_etcd_patroni_source = {
-    .source = NGX_ETCD_LEADER_SOURCE,
-    .create = ngx_etcd_patroni_create,
-    .destroy = ngx_etcd_patroni_destroy,
-    .candidate = ngx_etcd_leader_own_key,
-    .select = ngx_etcd_patroni_select,
-};
 
 
 /* A member has confirmed that it leads. */
@@ -496,3 +481,12 @@ ngx_etcd_patroni_select(ngx_etcd_leader_t *leader)
         ngx_etcd_patroni_forget(patroni);
     }
 }
+
+
+const ngx_etcd_leader_source_t  ngx_etcd_patroni_source = {
+    .source = NGX_ETCD_LEADER_SOURCE,
+    .create = ngx_etcd_patroni_create,
+    .destroy = ngx_etcd_patroni_destroy,
+    .candidate = ngx_etcd_leader_own_key,
+    .select = ngx_etcd_patroni_select,
+};

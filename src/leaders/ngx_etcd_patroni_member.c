@@ -8,19 +8,106 @@
 #include <ngx_core.h>
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_json_layout.h>
-#include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_member_resolve.h>
+#include <ngx_etcd_patroni_member.h>
+#include <ngx_etcd_patroni_url.h>
+
+
+static void
+ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use)
+{
+    ngx_etcd_leader_again(use->data);
+}
+
+
+ngx_int_t
+ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason)
+{
+    ngx_etcd_service_t           *service;
+    ngx_etcd_member_host_t       *host;
+    ngx_etcd_resolver_answer_t   *answer;
+    ngx_etcd_resolver_address_t  *address;
+
+    ngx_str_null(reason);
+
+    if (member->host.len == 0) {
+        return NGX_OK;
+    }
+
+    service = hosts->leader->service;
+
+    host = ngx_etcd_member_host_get(service->diff.resolver, &hosts->list,
+                                    member, service->log);
+    if (host == NULL) {
+        ngx_str_set(reason, "no memory");
+        return NGX_DECLINED;
+    }
+
+    host->use.changed = ngx_etcd_patroni_member_resolved;
+    host->use.data = hosts->leader;
+
+    answer = ngx_etcd_resolver_answer(&host->use, reason);
+
+    if (answer->n != 0) {
+        address = ngx_etcd_member_host_sole(host, answer);
+        ngx_etcd_address_resolved(member, &address->sockaddr,
+                                  address->socklen);
+        return NGX_OK;
+    }
+
+    /* a former agent may have resolved the name */
+
+    if (ngx_etcd_member_resolve_known(&service->diff, key, member)) {
+        return NGX_OK;
+    }
+
+    return (reason->len != 0) ? NGX_DECLINED : NGX_AGAIN;
+}
+
+
+/*
+ * Makes the member that the value of a key describes.  NGX_ERROR: there is
+ * none, and *reason names the fault of the value; other results are those of
+ * ngx_etcd_patroni_member_resolve().
+ */
+
+static ngx_int_t
+ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
+    ngx_str_t *reason)
+{
+    ngx_int_t           rc;
+    ngx_array_t         members;
+    ngx_etcd_leader_t  *leader;
+    ngx_etcd_reason_t   said;
+
+    leader = hosts->leader;
+    ngx_str_null(reason);
+
+    if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_decode(&leader->service->conf->member, &key->key,
+                         &key->value, leader->pool, &members, &said);
+    if (rc != NGX_OK) {
+        *reason = said.text;
+        return NGX_ERROR;
+    }
+
+    *member = *(ngx_etcd_member_t *) members.elts;
+
+    return ngx_etcd_patroni_member_resolve(hosts, &key->key, member, reason);
+}
 
 
 typedef struct {
     char                     *name;
     ngx_etcd_patroni_role_e   role;
 } ngx_etcd_patroni_role_name_t;
-
-
-static ngx_int_t ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
-    ngx_str_t *reason);
 
 
 static const ngx_etcd_patroni_role_name_t  ngx_etcd_patroni_role_names[] = {
@@ -144,24 +231,47 @@ ngx_etcd_patroni_member_use(ngx_etcd_patroni_hosts_t *hosts,
 }
 
 
-/*
- * Makes the member that the value of a key describes.  NGX_ERROR: there is
- * none, and *reason names the fault of the value; other results are those of
- * ngx_etcd_patroni_member_resolve().
- */
-
-static ngx_int_t
-ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_etcd_mirror_entry_t *key, ngx_etcd_member_t *member,
-    ngx_str_t *reason)
+ngx_int_t
+ngx_etcd_patroni_api_read(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url)
 {
-    ngx_int_t           rc;
-    ngx_array_t         members;
+    ngx_str_t           reason;
     ngx_etcd_leader_t  *leader;
-    ngx_etcd_reason_t   said;
+    ngx_etcd_decode_t   d;
 
     leader = hosts->leader;
-    ngx_str_null(reason);
+
+    ngx_etcd_decode_init(&d, &leader->service->conf->member, &key->key,
+                         leader->pool, NULL, &reason);
+    d.value = key->value;
+
+    if (ngx_etcd_patroni_url_read(&d, &ngx_etcd_patroni_api_url, url)
+        == NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    ngx_etcd_leader_report(leader, key, &reason);
+
+    return NGX_ERROR;
+}
+
+
+/* Reads the API's address as a member's address: "etcd_allow" applies to it. */
+
+static ngx_int_t
+ngx_etcd_patroni_api_address(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
+    ngx_etcd_member_t *member)
+{
+    ngx_int_t           rc;
+    ngx_str_t           reason;
+    ngx_array_t         members;
+    ngx_etcd_leader_t  *leader;
+    ngx_etcd_decode_t   d;
+
+    leader = hosts->leader;
+    ngx_str_null(&reason);
 
     if (ngx_array_init(&members, leader->pool, 1, sizeof(ngx_etcd_member_t))
         != NGX_OK)
@@ -169,67 +279,142 @@ ngx_etcd_patroni_member(ngx_etcd_patroni_hosts_t *hosts,
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_decode(&leader->service->conf->member, &key->key,
-                         &key->value, leader->pool, &members, &said);
-    if (rc != NGX_OK) {
-        *reason = said.text;
-        return NGX_ERROR;
+    ngx_etcd_decode_init(&d, &leader->service->conf->member, &key->key,
+                         leader->pool, &members, &reason);
+
+    rc = ngx_etcd_patroni_url_add(&d, &ngx_etcd_patroni_api_url, url);
+
+    if (rc == NGX_OK) {
+        *member = *(ngx_etcd_member_t *) members.elts;
+
+        rc = ngx_etcd_patroni_member_resolve(hosts, &key->key, member,
+                                             &reason);
     }
 
-    *member = *(ngx_etcd_member_t *) members.elts;
+    if (rc == NGX_OK || rc == NGX_AGAIN) {
+        return rc;
+    }
 
-    return ngx_etcd_patroni_member_resolve(hosts, &key->key, member, reason);
+    if (report && reason.len != 0) {
+        ngx_etcd_leader_report(leader, key, &reason);
+    }
+
+    return NGX_ERROR;
 }
 
 
-static void
-ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use)
+/* Certificates are for the host of the URL, whatever its address is. */
+
+static ngx_int_t
+ngx_etcd_patroni_api_host(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target)
 {
-    ngx_etcd_leader_again(use->data);
+    ngx_str_t           host;
+    ngx_uint_t          scheme;
+    ngx_etcd_leader_t  *leader;
+
+    leader = hosts->leader;
+
+    if (ngx_etcd_patroni_url_scheme(&ngx_etcd_patroni_api_url, url, &scheme,
+                                    &host)
+        != NGX_OK
+        || host.len >= NGX_ETCD_PROBE_HOST)
+    {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(target->host, host.data, host.len);
+    target->host_len = host.len;
+
+    if (scheme != NGX_ETCD_PATRONI_HTTPS) {
+        return NGX_OK;
+    }
+
+    target->ssl = leader->conf->api_ssl;
+
+    if (target->ssl != NULL) {
+        return NGX_OK;
+    }
+
+    if (report) {
+        ngx_etcd_leader_refuse(leader, key, NULL,
+                               "api_url is https, which requires "
+                               "\"api_trusted_certificate\"");
+    }
+
+    return NGX_ERROR;
 }
 
 
 ngx_int_t
-ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason)
+ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target)
 {
-    ngx_etcd_service_t           *service;
-    ngx_etcd_member_host_t       *host;
-    ngx_etcd_resolver_answer_t   *answer;
-    ngx_etcd_resolver_address_t  *address;
+    ngx_int_t           rc;
+    ngx_etcd_member_t   member;
 
-    ngx_str_null(reason);
-
-    if (member->host.len == 0) {
-        return NGX_OK;
+    rc = ngx_etcd_patroni_api_address(hosts, key, url, report, &member);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
-    service = hosts->leader->service;
+    ngx_memzero(target, sizeof(ngx_etcd_probe_target_t));
 
-    host = ngx_etcd_member_host_get(service->diff.resolver, &hosts->list,
-                                    member, service->log);
-    if (host == NULL) {
-        ngx_str_set(reason, "no memory");
-        return NGX_DECLINED;
-    }
+    ngx_memcpy(&target->sockaddr, &member.sockaddr, member.socklen);
+    target->socklen = member.socklen;
+    target->port = ngx_inet_get_port(&member.sockaddr.sockaddr);
 
-    host->use.changed = ngx_etcd_patroni_member_resolved;
-    host->use.data = hosts->leader;
+    return ngx_etcd_patroni_api_host(hosts, key, url, report, target);
+}
 
-    answer = ngx_etcd_resolver_answer(&host->use, reason);
 
-    if (answer->n != 0) {
-        address = ngx_etcd_member_host_sole(host, answer);
-        ngx_etcd_address_resolved(member, &address->sockaddr,
-                                  address->socklen);
-        return NGX_OK;
-    }
+static ngx_etcd_patroni_role_e
+ngx_etcd_patroni_api_role(ngx_str_t *body)
+{
+    ngx_etcd_json_t          json;
+    ngx_etcd_patroni_role_e  role;
 
-    /* a former agent may have resolved the name */
+    (void) ngx_etcd_json_read(&json, body, JSON_DISABLE_EOF_CHECK);
 
-    if (ngx_etcd_member_resolve_known(&service->diff, key, member)) {
-        return NGX_OK;
-    }
+    role = ngx_etcd_patroni_member_role(json.root);
 
-    return (reason->len != 0) ? NGX_DECLINED : NGX_AGAIN;
+    ngx_etcd_json_done(&json);
+
+    return role;
+}
+
+
+ngx_uint_t
+ngx_etcd_patroni_api_primary(ngx_str_t *body)
+{
+    ngx_etcd_patroni_role_e  role;
+
+    role = ngx_etcd_patroni_api_role(body);
+
+    return role == NGX_ETCD_PATRONI_ROLE_NONE
+           || role == NGX_ETCD_PATRONI_ROLE_PRIMARY;
+}
+
+
+/* Patroni reports the role "replica" until it has updated the role. */
+
+ngx_uint_t
+ngx_etcd_patroni_api_standby_leader(ngx_str_t *body)
+{
+    ngx_etcd_patroni_role_e  role;
+
+    role = ngx_etcd_patroni_api_role(body);
+
+    return role == NGX_ETCD_PATRONI_ROLE_NONE
+           || role == NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER
+           || role == NGX_ETCD_PATRONI_ROLE_REPLICA;
+}
+
+
+ngx_uint_t
+ngx_etcd_patroni_api_says_primary(ngx_str_t *body)
+{
+    return ngx_etcd_patroni_api_role(body) == NGX_ETCD_PATRONI_ROLE_PRIMARY;
 }

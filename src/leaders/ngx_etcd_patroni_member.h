@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The member that a value of Patroni describes: its role and state, and its
- * address, also of a host name.
+ * The members of Patroni: the role, the state and the address that a value
+ * describes, also of a host name, and their REST API.
  */
 
 
@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_leader.h>
 #include <ngx_etcd_member_host.h>
+#include <ngx_etcd_probe.h>
 
 
 typedef struct {
@@ -82,6 +83,44 @@ void ngx_etcd_patroni_member_use(ngx_etcd_patroni_hosts_t *hosts,
  */
 ngx_int_t ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
     ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason);
+
+
+/*
+ * The REST API of Patroni's members: its address, and the role in its answers.
+ */
+
+/* paths that Patroni answers with 200 if the member leads such a cluster */
+
+#define NGX_ETCD_PATRONI_PRIMARY         "/primary"
+#define NGX_ETCD_PATRONI_STANDBY_LEADER  "/standby-leader"
+
+
+/*
+ * While the leader is selected: "api_url" in the value of a key.  NGX_ERROR:
+ * there is none, which is reported.
+ */
+ngx_int_t ngx_etcd_patroni_api_read(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url);
+
+/*
+ * While the leader is selected: the target of a URL that the value of a key
+ * has.  NGX_AGAIN: the host name is being resolved; NGX_ERROR: there is none,
+ * which is reported if "report" is set.
+ */
+ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
+    ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
+    ngx_etcd_probe_target_t *target);
+
+/*
+ * Reads the body of an answer of 200: returns 1 unless the body names another
+ * role.  Patroni answers 200 as soon as the member has the leader's key; the
+ * role tells whether PostgreSQL is promoted.
+ */
+ngx_uint_t ngx_etcd_patroni_api_primary(ngx_str_t *body);
+ngx_uint_t ngx_etcd_patroni_api_standby_leader(ngx_str_t *body);
+
+/* Returns 1 only if the body names the role of the primary. */
+ngx_uint_t ngx_etcd_patroni_api_says_primary(ngx_str_t *body);
 
 
 #endif /* _NGX_ETCD_PATRONI_MEMBER_H_INCLUDED_ */
