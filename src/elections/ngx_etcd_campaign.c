@@ -177,32 +177,11 @@ ngx_etcd_campaign_term(ngx_etcd_campaign_t *campaign, uint64_t *until)
 }
 
 
-/* The candidates cannot be read: the leader is known all the same. */
-
-static void
-ngx_etcd_campaign_own_view(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_election_slot_view_t *view, int64_t term)
-{
-    int64_t  lease;
-
-    lease = __atomic_load_n(&campaign->slot->hold.lease, __ATOMIC_RELAXED);
-
-    view->created = term;
-    view->key_len = ngx_snprintf(view->key, NGX_ETCD_ELECTION_SLOT_MAX_KEY,
-                                 "%V/%xL", &campaign->key, lease)
-                    - view->key;
-    view->value_len = ngx_min(campaign->value.len,
-                              NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
-
-    ngx_memcpy(view->value, campaign->value.data, view->value_len);
-}
-
-
 ngx_int_t
 ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
     ngx_etcd_election_slot_view_t *view, ngx_uint_t *own)
 {
-    int64_t    age, term;
+    int64_t    age, term, lease;
     uint64_t   until;
     ngx_int_t  rc;
 
@@ -218,7 +197,21 @@ ngx_etcd_campaign_leader(ngx_etcd_campaign_t *campaign,
 
     if (*own) {
         if (rc != NGX_OK || view->created != term) {
-            ngx_etcd_campaign_own_view(campaign, view, term);
+
+            /* candidates cannot be read, the leader is known all the same */
+
+            lease = __atomic_load_n(&campaign->slot->hold.lease,
+                                    __ATOMIC_RELAXED);
+
+            view->created = term;
+            view->key_len = ngx_snprintf(view->key,
+                                         NGX_ETCD_ELECTION_SLOT_MAX_KEY,
+                                         "%V/%xL", &campaign->key, lease)
+                            - view->key;
+            view->value_len = ngx_min(campaign->value.len,
+                                      NGX_ETCD_ELECTION_SLOT_MAX_VALUE);
+
+            ngx_memcpy(view->value, campaign->value.data, view->value_len);
         }
 
         view->expires = until;

@@ -575,28 +575,6 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 }
 
 
-/*
- * A leader continues to lead: its key exists as long as the lease is valid.
- * Everything else is known when the prefix was read.
- */
-
-static void
-ngx_etcd_election_adopt(ngx_etcd_election_t *election)
-{
-    ngx_etcd_session_adopt(&election->session, &election->hold);
-
-    if (election->session.state != NGX_ETCD_SESSION_HELD) {
-        ngx_memzero(&election->hold, sizeof(ngx_etcd_lease_state_t));
-        return;
-    }
-
-    ngx_etcd_election_name(election);
-
-    election->proved = election->hold.until;
-    election->confirmed = (election->hold.until != 0);
-}
-
-
 ngx_int_t
 ngx_etcd_election_start(ngx_etcd_election_t *election)
 {
@@ -610,12 +588,27 @@ ngx_etcd_election_start(ngx_etcd_election_t *election)
         return NGX_ERROR;
     }
 
-    if (election->hold.lease != 0) {
-        ngx_etcd_election_adopt(election);
-
-    } else {
+    if (election->hold.lease == 0) {
         ngx_etcd_session_start(&election->session);
+        return NGX_OK;
     }
+
+    ngx_etcd_session_adopt(&election->session, &election->hold);
+
+    if (election->session.state != NGX_ETCD_SESSION_HELD) {
+        ngx_memzero(&election->hold, sizeof(ngx_etcd_lease_state_t));
+        return NGX_OK;
+    }
+
+    /*
+     * A leader continues to lead: its key exists as long as the lease is valid.
+     * Everything else is known when the prefix was read.
+     */
+
+    ngx_etcd_election_name(election);
+
+    election->proved = election->hold.until;
+    election->confirmed = (election->hold.until != 0);
 
     return NGX_OK;
 }

@@ -10,82 +10,6 @@
 #include <ngx_etcd_variable.h>
 
 
-static ngx_int_t ngx_etcd_election_variable_leader(ngx_str_t *name,
-    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_election_variable_is_leader(ngx_str_t *name,
-    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_election_variable_term(ngx_str_t *name,
-    ngx_etcd_campaign_t *campaign, ngx_etcd_admission_t *admission,
-    ngx_variable_value_t *v, ngx_pool_t *pool);
-
-
-ngx_etcd_election_variable_t  ngx_etcd_election_variables[] = {
-
-    { ngx_string("etcd_leader_"), ngx_etcd_election_variable_leader },
-
-    { ngx_string("etcd_is_leader_"), ngx_etcd_election_variable_is_leader },
-
-    { ngx_string("etcd_election_revision_"),
-      ngx_etcd_election_variable_term },
-
-    { ngx_null_string, NULL }
-};
-
-
-static ngx_etcd_election_variable_t *
-ngx_etcd_election_variable_find(ngx_str_t *name, ngx_str_t *election)
-{
-    ngx_str_t                     *prefix;
-    ngx_etcd_election_variable_t  *variable;
-
-    for (variable = ngx_etcd_election_variables;
-         variable->name.len != 0;
-         variable++)
-    {
-        prefix = &variable->name;
-
-        if (name->len > prefix->len
-            && ngx_strncasecmp(name->data, prefix->data, prefix->len) == 0)
-        {
-            election->data = name->data + prefix->len;
-            election->len = name->len - prefix->len;
-
-            return variable;
-        }
-    }
-
-    return NULL;
-}
-
-
-ngx_etcd_campaign_t *
-ngx_etcd_election_variable_campaign(ngx_str_t *name)
-{
-    ngx_str_t  election;
-
-    return (ngx_etcd_election_variable_find(name, &election) != NULL)
-           ? ngx_etcd_campaign_find(&election) : NULL;
-}
-
-
-ngx_int_t
-ngx_etcd_election_variable_value(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
-    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
-    ngx_pool_t *pool)
-{
-    ngx_str_t                      election;
-    ngx_etcd_election_variable_t  *variable;
-
-    v->not_found = 1;
-
-    variable = ngx_etcd_election_variable_find(name, &election);
-
-    return variable->get(name, campaign, admission, v, pool);
-}
-
-
 /*
  * After the end of its term, a former leader is shown by the value with which
  * it campaigns.
@@ -157,6 +81,71 @@ ngx_etcd_election_variable_term(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
     }
 
     return ngx_etcd_variable_number(name, v, view.created, pool);
+}
+
+
+ngx_etcd_election_variable_t  ngx_etcd_election_variables[] = {
+
+    { ngx_string("etcd_leader_"), ngx_etcd_election_variable_leader },
+
+    { ngx_string("etcd_is_leader_"), ngx_etcd_election_variable_is_leader },
+
+    { ngx_string("etcd_election_revision_"),
+      ngx_etcd_election_variable_term },
+
+    { ngx_null_string, NULL }
+};
+
+
+static ngx_etcd_election_variable_t *
+ngx_etcd_election_variable_find(ngx_str_t *name, ngx_str_t *election)
+{
+    ngx_str_t                     *prefix;
+    ngx_etcd_election_variable_t  *variable;
+
+    for (variable = ngx_etcd_election_variables;
+         variable->name.len != 0;
+         variable++)
+    {
+        prefix = &variable->name;
+
+        if (name->len > prefix->len
+            && ngx_strncasecmp(name->data, prefix->data, prefix->len) == 0)
+        {
+            election->data = name->data + prefix->len;
+            election->len = name->len - prefix->len;
+
+            return variable;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_etcd_campaign_t *
+ngx_etcd_election_variable_campaign(ngx_str_t *name)
+{
+    ngx_str_t  election;
+
+    return (ngx_etcd_election_variable_find(name, &election) != NULL)
+           ? ngx_etcd_campaign_find(&election) : NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_election_variable_value(ngx_str_t *name, ngx_etcd_campaign_t *campaign,
+    ngx_etcd_admission_t *admission, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
+{
+    ngx_str_t                      election;
+    ngx_etcd_election_variable_t  *variable;
+
+    v->not_found = 1;
+
+    variable = ngx_etcd_election_variable_find(name, &election);
+
+    return variable->get(name, campaign, admission, v, pool);
 }
 
 

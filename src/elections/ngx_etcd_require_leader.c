@@ -101,19 +101,9 @@ typedef struct {
 } ngx_etcd_require_leader_peer_t;
 
 
-static char *ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
-    ngx_etcd_require_leader_t *require, ngx_str_t *value);
-static ngx_int_t ngx_etcd_require_leader_get(ngx_peer_connection_t *pc,
-    void *data);
-static void ngx_etcd_require_leader_free(ngx_peer_connection_t *pc,
-    void *data, ngx_uint_t state);
-static void ngx_etcd_require_leader_notify(ngx_peer_connection_t *pc,
-    void *data, ngx_uint_t type);
 #if (NGX_SSL)
-static ngx_int_t ngx_etcd_require_leader_set_session(ngx_peer_connection_t *pc,
-    void *data);
-static void ngx_etcd_require_leader_save_session(ngx_peer_connection_t *pc,
-    void *data);
+
+
 #endif
 
 
@@ -138,6 +128,32 @@ ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *require,
     if (require->campaign == NGX_CONF_UNSET_PTR) {
         require->campaign = NULL;
     }
+}
+
+
+static char *
+ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
+    ngx_etcd_require_leader_t *require, ngx_str_t *value)
+{
+    ngx_int_t  status;
+
+    if (ngx_strncmp(value->data, "status=", 7) != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
+                           value);
+        return NGX_CONF_ERROR;
+    }
+
+    status = ngx_atoi(value->data + 7, value->len - 7);
+
+    if (status < 400 || status > 599) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" must be between 400 and 599", value);
+        return NGX_CONF_ERROR;
+    }
+
+    require->status = status;
+
+    return NGX_CONF_OK;
 }
 
 
@@ -173,32 +189,6 @@ ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
-ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
-    ngx_etcd_require_leader_t *require, ngx_str_t *value)
-{
-    ngx_int_t  status;
-
-    if (ngx_strncmp(value->data, "status=", 7) != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                           value);
-        return NGX_CONF_ERROR;
-    }
-
-    status = ngx_atoi(value->data + 7, value->len - 7);
-
-    if (status < 400 || status > 599) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" must be between 400 and 599", value);
-        return NGX_CONF_ERROR;
-    }
-
-    require->status = status;
-
-    return NGX_CONF_OK;
-}
-
-
 ngx_int_t
 ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
@@ -223,49 +213,6 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
 
     return ngx_etcd_admission_create(pool, owner, require->campaign, term)
            ? NGX_OK : NGX_ERROR;
-}
-
-
-ngx_int_t
-ngx_etcd_require_leader_wrap(ngx_etcd_admission_t *admission,
-    ngx_peer_connection_t *pc, ngx_pool_t *pool, void (*refuse)(void *data),
-    void *data)
-{
-    ngx_etcd_require_leader_peer_t  *peer;
-
-    peer = ngx_palloc(pool, sizeof(ngx_etcd_require_leader_peer_t));
-    if (peer == NULL) {
-        return NGX_ERROR;
-    }
-
-    peer->admission = admission;
-    peer->refuse = refuse;
-    peer->refused = data;
-
-    ngx_etcd_peer_head_copy(peer, pc->data);
-
-    peer->data = pc->data;
-    peer->get = pc->get;
-    peer->free = pc->free;
-
-    pc->data = peer;
-    pc->get = ngx_etcd_require_leader_get;
-    pc->free = ngx_etcd_require_leader_free;
-
-    if (pc->notify != NULL) {
-        peer->notify = pc->notify;
-        pc->notify = ngx_etcd_require_leader_notify;
-    }
-
-#if (NGX_SSL)
-    peer->set_session = pc->set_session;
-    peer->save_session = pc->save_session;
-
-    pc->set_session = ngx_etcd_require_leader_set_session;
-    pc->save_session = ngx_etcd_require_leader_save_session;
-#endif
-
-    return NGX_OK;
 }
 
 
@@ -334,3 +281,46 @@ ngx_etcd_require_leader_save_session(ngx_peer_connection_t *pc, void *data)
 }
 
 #endif
+
+
+ngx_int_t
+ngx_etcd_require_leader_wrap(ngx_etcd_admission_t *admission,
+    ngx_peer_connection_t *pc, ngx_pool_t *pool, void (*refuse)(void *data),
+    void *data)
+{
+    ngx_etcd_require_leader_peer_t  *peer;
+
+    peer = ngx_palloc(pool, sizeof(ngx_etcd_require_leader_peer_t));
+    if (peer == NULL) {
+        return NGX_ERROR;
+    }
+
+    peer->admission = admission;
+    peer->refuse = refuse;
+    peer->refused = data;
+
+    ngx_etcd_peer_head_copy(peer, pc->data);
+
+    peer->data = pc->data;
+    peer->get = pc->get;
+    peer->free = pc->free;
+
+    pc->data = peer;
+    pc->get = ngx_etcd_require_leader_get;
+    pc->free = ngx_etcd_require_leader_free;
+
+    if (pc->notify != NULL) {
+        peer->notify = pc->notify;
+        pc->notify = ngx_etcd_require_leader_notify;
+    }
+
+#if (NGX_SSL)
+    peer->set_session = pc->set_session;
+    peer->save_session = pc->save_session;
+
+    pc->set_session = ngx_etcd_require_leader_set_session;
+    pc->save_session = ngx_etcd_require_leader_save_session;
+#endif
+
+    return NGX_OK;
+}
