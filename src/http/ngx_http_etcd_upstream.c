@@ -19,8 +19,8 @@ ngx_http_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_array_t *servers)
 {
     ngx_uint_t                   i, n;
-    ngx_etcd_member_attr_t       attr;
     ngx_http_upstream_server_t  *server;
+    ngx_etcd_upstream_server_t   added;
 
     server = servers->elts;
     n = 0;
@@ -36,18 +36,15 @@ ngx_http_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
             return NGX_ERROR;
         }
 
-        ngx_etcd_upstream_server_attr(&attr, &server[i]);
+        ngx_etcd_upstream_server_set(&added, &server[i]);
+        added.route = ngx_http_etcd_server_route(&server[i]);
 
         if (ngx_http_etcd_server_drains(&server[i])) {
-            attr.down = 0;
-            attr.drain = 1;
+            added.attr.down = 0;
+            added.attr.drain = 1;
         }
 
-        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
-                                     server[i].addrs, server[i].naddrs, &attr,
-                                     ngx_http_etcd_server_route(&server[i]))
-            != NGX_OK)
-        {
+        if (ngx_etcd_upstream_server(cf, upstream, &added) != NGX_OK) {
             return NGX_ERROR;
         }
 

@@ -40,7 +40,12 @@ ngx_stream_etcd_reserve(ngx_stream_session_t *s, ngx_etcd_peer_data_t *pd)
 }
 
 
-ngx_etcd_peer_data_t *
+/*
+ * The peer data that are reserved become those of the balancer.  NULL: nothing
+ * is reserved for the session in that upstream.
+ */
+
+static ngx_etcd_peer_data_t *
 ngx_stream_etcd_reserve_take(ngx_stream_session_t *s,
     ngx_etcd_upstream_t *upstream)
 {
@@ -88,7 +93,7 @@ ngx_stream_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_array_t *servers)
 {
     ngx_uint_t                     i, n;
-    ngx_etcd_member_attr_t         attr;
+    ngx_etcd_upstream_server_t     added;
     ngx_stream_upstream_server_t  *server;
 
     server = servers->elts;
@@ -105,13 +110,9 @@ ngx_stream_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
             return NGX_ERROR;
         }
 
-        ngx_etcd_upstream_server_attr(&attr, &server[i]);
+        ngx_etcd_upstream_server_set(&added, &server[i]);
 
-        if (ngx_etcd_upstream_server(cf, upstream, &server[i].name,
-                                     server[i].addrs, server[i].naddrs, &attr,
-                                     NULL)
-            != NGX_OK)
-        {
+        if (ngx_etcd_upstream_server(cf, upstream, &added) != NGX_OK) {
             return NGX_ERROR;
         }
 

@@ -28,13 +28,6 @@
 ngx_int_t ngx_stream_etcd_reserve(ngx_stream_session_t *s,
     ngx_etcd_peer_data_t *pd);
 
-/*
- * Called by the balancer, which uses these peer data as its own.  NULL: nothing
- * is reserved for the session in that upstream.
- */
-ngx_etcd_peer_data_t *ngx_stream_etcd_reserve_take(ngx_stream_session_t *s,
-    ngx_etcd_upstream_t *upstream);
-
 /* Gives back what was not taken, if anything; the session may be gone. */
 void ngx_stream_etcd_reserve_release(void);
 

@@ -12,10 +12,6 @@
 #include <ngx_stream_etcd_variable.h>
 
 
-static ngx_int_t ngx_stream_etcd_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data);
-
-
 static ngx_int_t
 ngx_stream_etcd_member_variable(ngx_stream_session_t *s,
     ngx_stream_variable_value_t *v, uintptr_t data)
@@ -54,6 +50,20 @@ ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
 }
 
 
+static ngx_int_t
+ngx_stream_etcd_variable(ngx_stream_session_t *s,
+    ngx_stream_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_variable_t  *variable;
+
+    variable = (ngx_etcd_variable_t *) data;
+
+    return variable->request(&variable->name,
+                             ngx_stream_etcd_upstream_peer_data(s), v,
+                             s->connection->pool);
+}
+
+
 ngx_int_t
 ngx_stream_etcd_variable_add(ngx_conf_t *cf)
 {
@@ -83,18 +93,4 @@ ngx_stream_etcd_variable_add(ngx_conf_t *cf)
     }
 
     return ngx_stream_etcd_lock_add_variables(cf);
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_variable(ngx_stream_session_t *s,
-    ngx_stream_variable_value_t *v, uintptr_t data)
-{
-    ngx_etcd_variable_t  *variable;
-
-    variable = (ngx_etcd_variable_t *) data;
-
-    return variable->request(&variable->name,
-                             ngx_stream_etcd_upstream_peer_data(s), v,
-                             s->connection->pool);
 }

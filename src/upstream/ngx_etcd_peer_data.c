@@ -280,35 +280,31 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
 }
 
 
-/*
- * A changed peer gets a new object: compares the fields that identify a
- * leader.
- */
-
-static ngx_uint_t
-ngx_etcd_pin_same(ngx_etcd_peer_t *one, ngx_etcd_peer_t *two)
-{
-    return one == two
-           || (one->create_revision == two->create_revision
-               && ngx_etcd_str_equal(&one->key, &two->key)
-               && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(one), one->socklen,
-                                   ngx_etcd_peer_sockaddr(two), two->socklen, 1)
-                  == NGX_OK);
-}
-
-
 ngx_uint_t
 ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
 {
-    ngx_etcd_peer_t  *peer;
+    ngx_etcd_peer_t  *peer, *pinned;
 
-    if (pd->pin.peer == NULL) {
+    pinned = pd->pin.peer;
+
+    if (pinned == NULL) {
         return 0;
     }
 
     peer = ngx_etcd_table_first(pd->table);
 
-    return peer != NULL && ngx_etcd_pin_same(peer, pd->pin.peer);
+    if (peer == NULL || peer == pinned) {
+        return peer != NULL;
+    }
+
+    /* a changed peer gets a new object: compare what identifies a leader */
+
+    return peer->create_revision == pinned->create_revision
+           && ngx_etcd_str_equal(&peer->key, &pinned->key)
+           && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(peer), peer->socklen,
+                               ngx_etcd_peer_sockaddr(pinned), pinned->socklen,
+                               1)
+              == NGX_OK;
 }
 
 

@@ -515,7 +515,7 @@ ngx_etcd_upstream_placeholder(ngx_conf_t *cf)
 
 static ngx_int_t
 ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
-    ngx_etcd_member_attr_t *attr, ngx_str_t *route)
+    ngx_etcd_upstream_server_t *server)
 {
     ngx_etcd_member_t  *member;
 
@@ -538,11 +538,12 @@ ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
     ngx_memcpy(member->name, addr->name.data, addr->name.len);
     member->name_len = addr->name.len;
 
-    member->attr = *attr;
+    member->attr = server->attr;
 
-    if (route != NULL) {
-        member->route.len = ngx_min(route->len, NGX_ETCD_MEMBER_MAX_ROUTE);
-        ngx_memcpy(member->route.data, route->data, member->route.len);
+    if (server->route != NULL) {
+        member->route.len = ngx_min(server->route->len,
+                                    NGX_ETCD_MEMBER_MAX_ROUTE);
+        ngx_memcpy(member->route.data, server->route->data, member->route.len);
     }
 
     return NGX_OK;
@@ -551,12 +552,14 @@ ngx_etcd_upstream_address(ngx_etcd_upstream_t *upstream, ngx_addr_t *addr,
 
 ngx_int_t
 ngx_etcd_upstream_server(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
-    ngx_str_t *name, ngx_addr_t *addrs, ngx_uint_t n,
-    ngx_etcd_member_attr_t *attr, ngx_str_t *route)
+    ngx_etcd_upstream_server_t *server)
 {
+    ngx_str_t  *name;
     ngx_uint_t  i;
 
     if (upstream->service->leader != NULL) {
+        name = server->name;
+
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                       "\"etcd_leader\" in %s:%ui cannot be used together with "
                       "server \"%V\" in upstream \"%V\"",
@@ -565,8 +568,8 @@ ngx_etcd_upstream_server(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
         return NGX_ERROR;
     }
 
-    for (i = 0; i < n; i++) {
-        if (ngx_etcd_upstream_address(upstream, &addrs[i], attr, route)
+    for (i = 0; i < server->naddrs; i++) {
+        if (ngx_etcd_upstream_address(upstream, &server->addrs[i], server)
             != NGX_OK)
         {
             return NGX_ERROR;

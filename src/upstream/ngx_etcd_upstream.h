@@ -89,24 +89,33 @@ extern ngx_str_t  ngx_etcd_upstream_placeholder_name;
 #define ngx_etcd_upstream_is_placeholder(name)                                \
     ((name)->data == ngx_etcd_upstream_placeholder_name.data)
 
-/* copies the parameters of a "server" of http or stream */
+/* a "server" of http or stream */
 
-#define ngx_etcd_upstream_server_attr(attr, server)                           \
-    ngx_memzero(attr, sizeof(ngx_etcd_member_attr_t));                        \
-    (attr)->weight = ngx_min((server)->weight, NGX_ETCD_MEMBER_MAX_WEIGHT);   \
-    (attr)->max_fails = ngx_min((server)->max_fails, 0xffffffff);             \
-    (attr)->max_conns = ngx_min((server)->max_conns, 0xffffffff);             \
-    (attr)->fail_timeout = ngx_min((server)->fail_timeout, 0x7fffffff);       \
-    (attr)->down = (server)->down;                                            \
-    (attr)->backup = (server)->backup
+typedef struct {
+    ngx_str_t                 *name;
+    ngx_addr_t                *addrs;
+    ngx_uint_t                 naddrs;
+    ngx_etcd_member_attr_t     attr;
+    ngx_str_t                 *route;         /* NULL or empty: none */
+} ngx_etcd_upstream_server_t;
 
-/*
- * Adds a static server with n addresses; logs errors.  The route may be NULL
- * or empty.
- */
+
+#define ngx_etcd_upstream_server_set(to, server)                              \
+    ngx_memzero(to, sizeof(ngx_etcd_upstream_server_t));                      \
+    (to)->name = &(server)->name;                                             \
+    (to)->addrs = (server)->addrs;                                            \
+    (to)->naddrs = (server)->naddrs;                                          \
+    (to)->attr.weight = ngx_min((server)->weight,                             \
+                                NGX_ETCD_MEMBER_MAX_WEIGHT);                  \
+    (to)->attr.max_fails = ngx_min((server)->max_fails, 0xffffffff);          \
+    (to)->attr.max_conns = ngx_min((server)->max_conns, 0xffffffff);          \
+    (to)->attr.fail_timeout = ngx_min((server)->fail_timeout, 0x7fffffff);    \
+    (to)->attr.down = (server)->down;                                         \
+    (to)->attr.backup = (server)->backup
+
+/* Adds a static server; logs errors. */
 ngx_int_t ngx_etcd_upstream_server(ngx_conf_t *cf,
-    ngx_etcd_upstream_t *upstream, ngx_str_t *name, ngx_addr_t *addrs,
-    ngx_uint_t n, ngx_etcd_member_attr_t *attr, ngx_str_t *route);
+    ngx_etcd_upstream_t *upstream, ngx_etcd_upstream_server_t *server);
 
 /* Logs that the "resolve" parameter of a server is not supported. */
 void ngx_etcd_upstream_refuse_name(ngx_conf_t *cf,

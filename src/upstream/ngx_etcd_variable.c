@@ -14,34 +14,53 @@
 #define NGX_ETCD_VARIABLE_REPORTS  32
 
 
-static ngx_int_t ngx_etcd_variable_member_key(ngx_str_t *name,
-    ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_member_revision(ngx_str_t *name,
-    ngx_etcd_peer_t *peer, ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_revision(ngx_str_t *name,
-    ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_set(ngx_str_t *name,
-    ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
-static ngx_int_t ngx_etcd_variable_staleness(ngx_str_t *name,
-    ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
+static void
+ngx_etcd_variable_report(ngx_str_t *name, u_char *data, size_t len)
+{
+    uint32_t    hash;
+    ngx_uint_t  i;
+
+    static uint32_t    reported[NGX_ETCD_VARIABLE_REPORTS];
+    static ngx_uint_t  n;
+
+    hash = ngx_crc32_long(name->data, name->len);
+
+    for (i = 0; i < n; i++) {
+        if (reported[i] == hash) {
+            return;
+        }
+    }
+
+    if (n == NGX_ETCD_VARIABLE_REPORTS) {
+        return;
+    }
+
+    reported[n++] = hash;
+
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "etcd: variable \"$%V\" has no value, there is a control "
+                  "byte in \"%V\"", name, ngx_etcd_shown_bytes(data, len));
+}
 
 
-ngx_etcd_variable_t  ngx_etcd_variables[] = {
+void
+ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v, u_char *data,
+    size_t len)
+{
+    if (ngx_etcd_escape_has_control(data, len)) {
+        v->valid = 0;
+        v->not_found = 1;
 
-    { ngx_string("etcd_member_key"),
-      ngx_etcd_variable_member_key, NULL },
+        ngx_etcd_variable_report(name, data, len);
+        return;
+    }
 
-    { ngx_string("etcd_member_revision"),
-      ngx_etcd_variable_member_revision, NULL },
-
-    { ngx_string("etcd_revision"), NULL, ngx_etcd_variable_revision },
-
-    { ngx_string("etcd_set"), NULL, ngx_etcd_variable_set },
-
-    { ngx_string("etcd_staleness"), NULL, ngx_etcd_variable_staleness },
-
-    { ngx_null_string, NULL, NULL }
-};
+    v->len = len;
+    v->data = data;
+    v->valid = 1;
+    v->no_cacheable = 0;
+    v->not_found = 0;
+}
 
 
 static ngx_int_t
@@ -54,6 +73,28 @@ ngx_etcd_variable_member_key(ngx_str_t *name, ngx_etcd_peer_t *peer,
     }
 
     ngx_etcd_variable_value(name, v, peer->key.data, peer->key.len);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_variable_number(ngx_str_t *name, ngx_variable_value_t *v,
+    uint64_t number, ngx_pool_t *pool)
+{
+    u_char  *p;
+
+    if (number == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, NGX_INT64_LEN);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_variable_value(name, v, p, ngx_sprintf(p, "%uL", number) - p);
 
     return NGX_OK;
 }
@@ -125,75 +166,22 @@ ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
 }
 
 
-ngx_int_t
-ngx_etcd_variable_number(ngx_str_t *name, ngx_variable_value_t *v,
-    uint64_t number, ngx_pool_t *pool)
-{
-    u_char  *p;
+ngx_etcd_variable_t  ngx_etcd_variables[] = {
 
-    if (number == 0) {
-        v->not_found = 1;
-        return NGX_OK;
-    }
+    { ngx_string("etcd_member_key"),
+      ngx_etcd_variable_member_key, NULL },
 
-    p = ngx_pnalloc(pool, NGX_INT64_LEN);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
+    { ngx_string("etcd_member_revision"),
+      ngx_etcd_variable_member_revision, NULL },
 
-    ngx_etcd_variable_value(name, v, p, ngx_sprintf(p, "%uL", number) - p);
+    { ngx_string("etcd_revision"), NULL, ngx_etcd_variable_revision },
 
-    return NGX_OK;
-}
+    { ngx_string("etcd_set"), NULL, ngx_etcd_variable_set },
 
+    { ngx_string("etcd_staleness"), NULL, ngx_etcd_variable_staleness },
 
-static void
-ngx_etcd_variable_report(ngx_str_t *name, u_char *data, size_t len)
-{
-    uint32_t    hash;
-    ngx_uint_t  i;
-
-    static uint32_t    reported[NGX_ETCD_VARIABLE_REPORTS];
-    static ngx_uint_t  n;
-
-    hash = ngx_crc32_long(name->data, name->len);
-
-    for (i = 0; i < n; i++) {
-        if (reported[i] == hash) {
-            return;
-        }
-    }
-
-    if (n == NGX_ETCD_VARIABLE_REPORTS) {
-        return;
-    }
-
-    reported[n++] = hash;
-
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                  "etcd: variable \"$%V\" has no value, there is a control "
-                  "byte in \"%V\"", name, ngx_etcd_shown_bytes(data, len));
-}
-
-
-void
-ngx_etcd_variable_value(ngx_str_t *name, ngx_variable_value_t *v, u_char *data,
-    size_t len)
-{
-    if (ngx_etcd_escape_has_control(data, len)) {
-        v->valid = 0;
-        v->not_found = 1;
-
-        ngx_etcd_variable_report(name, data, len);
-        return;
-    }
-
-    v->len = len;
-    v->data = data;
-    v->valid = 1;
-    v->no_cacheable = 0;
-    v->not_found = 0;
-}
+    { ngx_null_string, NULL, NULL }
+};
 
 
 void
