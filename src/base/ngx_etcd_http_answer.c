@@ -106,44 +106,11 @@ ngx_etcd_http_answer_status(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
 
 
 static ngx_int_t
-ngx_etcd_http_answer_length(ngx_etcd_http_answer_t *answer, ngx_str_t *value)
-{
-    ssize_t  n;
-
-    n = ngx_atosz(value->data, value->len);
-
-    if (n == NGX_ERROR || (answer->sized && answer->rest != (size_t) n)) {
-        return NGX_ERROR;
-    }
-
-    answer->rest = n;
-    answer->sized = 1;
-
-    return NGX_OK;
-}
-
-
-/* A body that is coded in another way ends with the connection. */
-
-static void
-ngx_etcd_http_answer_coding(ngx_etcd_http_answer_t *answer, ngx_str_t *value)
-{
-    if (value->len == 7
-        && ngx_strncasecmp(value->data, (u_char *) "chunked", 7) == 0)
-    {
-        answer->chunked = 1;
-
-    } else {
-        answer->coded = 1;
-    }
-}
-
-
-static ngx_int_t
 ngx_etcd_http_answer_field(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
 {
-    u_char     *p, *last;
-    ngx_str_t   name, value;
+    u_char    *p, *last;
+    ssize_t    n;
+    ngx_str_t  name, value;
 
     p = line->data;
     last = p + line->len;
@@ -174,13 +141,31 @@ ngx_etcd_http_answer_field(ngx_etcd_http_answer_t *answer, ngx_str_t *line)
     if (name.len == 14
         && ngx_strncasecmp(name.data, (u_char *) "Content-Length", 14) == 0)
     {
-        return ngx_etcd_http_answer_length(answer, &value);
+        n = ngx_atosz(value.data, value.len);
+
+        if (n == NGX_ERROR || (answer->sized && answer->rest != (size_t) n)) {
+            return NGX_ERROR;
+        }
+
+        answer->rest = n;
+        answer->sized = 1;
+
+        return NGX_OK;
     }
 
     if (name.len == 17
         && ngx_strncasecmp(name.data, (u_char *) "Transfer-Encoding", 17) == 0)
     {
-        ngx_etcd_http_answer_coding(answer, &value);
+        /* a body that is coded in another way ends with the connection */
+
+        if (value.len == 7
+            && ngx_strncasecmp(value.data, (u_char *) "chunked", 7) == 0)
+        {
+            answer->chunked = 1;
+
+        } else {
+            answer->coded = 1;
+        }
     }
 
     return NGX_OK;

@@ -248,21 +248,6 @@ ngx_etcd_connection_handshaken(ngx_etcd_connection_t *conn)
 }
 
 
-static ngx_int_t
-ngx_etcd_connection_establish(ngx_etcd_connection_t *conn)
-{
-    conn->state = ngx_etcd_connection_established;
-
-    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0,
-                   "etcd connection to %V is established",
-                   &conn->conf.addr->name);
-
-    conn->conf.connected(conn->conf.data);
-
-    return conn->connection ? NGX_OK : NGX_ERROR;
-}
-
-
 /*
  * NGX_OK: bytes may be sent and received; NGX_ERROR: the connection is
  * closed.
@@ -293,7 +278,15 @@ ngx_etcd_connection_progress(ngx_etcd_connection_t *conn)
         return NGX_OK;
     }
 
-    return ngx_etcd_connection_establish(conn);
+    conn->state = ngx_etcd_connection_established;
+
+    ngx_log_debug1(NGX_LOG_DEBUG_EVENT, conn->log, 0,
+                   "etcd connection to %V is established",
+                   &conn->conf.addr->name);
+
+    conn->conf.connected(conn->conf.data);
+
+    return conn->connection ? NGX_OK : NGX_ERROR;
 }
 
 

@@ -28,13 +28,119 @@ typedef struct {
 } ngx_etcd_grpc_out_t;
 
 
-static ssize_t ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s,
-    u_char *buf, size_t size, ngx_uint_t *last);
-static void ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s,
-    uint32_t code);
-static void ngx_etcd_grpc_failed_handler(ngx_etcd_http2_stream_t *h2s,
-    ngx_str_t *reason);
-static void ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s);
+static ssize_t
+ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s, u_char *buf,
+    size_t size, ngx_uint_t *last)
+{
+    size_t                   n;
+    u_char                  *p, *end;
+    ngx_queue_t             *q;
+    ngx_etcd_grpc_out_t     *out;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    p = buf;
+    end = buf + size;
+
+    while (!ngx_queue_empty(&stream->out) && p < end) {
+        q = ngx_queue_head(&stream->out);
+        out = ngx_queue_data(q, ngx_etcd_grpc_out_t, queue);
+
+        n = ngx_min(out->len - out->sent, (size_t) (end - p));
+
+        p = ngx_cpymem(p, out->data + out->sent, n);
+        out->sent += n;
+
+        if (out->sent == out->len) {
+            ngx_queue_remove(q);
+            ngx_etcd_secret_release(out, NULL);
+        }
+    }
+
+    if (ngx_queue_empty(&stream->out) && stream->half_closed) {
+        *last = 1;
+
+    } else if (p == buf) {
+        return NGX_AGAIN;
+    }
+
+    return p - buf;
+}
+
+
+static void
+ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s, uint32_t code)
+{
+    ngx_etcd_grpc_status_e   status;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    if (stream->call == NULL) {
+        return;
+    }
+
+    switch (code) {
+
+    case NGHTTP2_REFUSED_STREAM:
+        status = NGX_ETCD_GRPC_UNAVAILABLE;
+
+        /* REFUSED_STREAM means "not processed", unless a response has begun */
+
+        if (stream->http_status == 0) {
+            h2s->sent = 0;
+        }
+
+        break;
+
+    case NGHTTP2_CANCEL:
+        status = NGX_ETCD_GRPC_CANCELLED;
+        break;
+
+    case NGHTTP2_ENHANCE_YOUR_CALM:
+        status = NGX_ETCD_GRPC_RESOURCE_EXHAUSTED;
+        break;
+
+    case NGHTTP2_INADEQUATE_SECURITY:
+        status = NGX_ETCD_GRPC_PERMISSION_DENIED;
+        break;
+
+    default:
+
+        /* an error before HEADERS were sent is not the peer's */
+
+        status = h2s->sent ? NGX_ETCD_GRPC_INTERNAL
+                           : NGX_ETCD_GRPC_UNAVAILABLE;
+        break;
+    }
+
+    ngx_etcd_grpc_stream_finish(stream, status, "stream was closed: %s",
+                                nghttp2_http2_strerror(code));
+}
+
+
+static void
+ngx_etcd_grpc_failed_handler(ngx_etcd_http2_stream_t *h2s, ngx_str_t *reason)
+{
+    ngx_etcd_grpc_stream_finish((ngx_etcd_grpc_stream_t *) h2s,
+                                NGX_ETCD_GRPC_UNAVAILABLE, "%V", reason);
+}
+
+
+static void
+ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s)
+{
+    ngx_queue_t             *q;
+    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
+
+    while (!ngx_queue_empty(&stream->out)) {
+        q = ngx_queue_head(&stream->out);
+        ngx_queue_remove(q);
+        ngx_etcd_secret_release(ngx_queue_data(q, ngx_etcd_grpc_out_t, queue),
+                                NULL);
+    }
+
+    ngx_etcd_grpc_response_free(stream);
+
+    ngx_free(stream);
+}
 
 
 static const ngx_etcd_http2_stream_handlers_t  ngx_etcd_grpc_handlers = {
@@ -291,119 +397,4 @@ ngx_etcd_grpc_cancel(ngx_etcd_grpc_call_t *call)
     (void) ngx_etcd_grpc_stream_detach(stream);
 
     ngx_etcd_http2_stream_reset(&stream->http2, NGHTTP2_CANCEL);
-}
-
-
-static ssize_t
-ngx_etcd_grpc_read_handler(ngx_etcd_http2_stream_t *h2s, u_char *buf,
-    size_t size, ngx_uint_t *last)
-{
-    size_t                   n;
-    u_char                  *p, *end;
-    ngx_queue_t             *q;
-    ngx_etcd_grpc_out_t     *out;
-    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
-
-    p = buf;
-    end = buf + size;
-
-    while (!ngx_queue_empty(&stream->out) && p < end) {
-        q = ngx_queue_head(&stream->out);
-        out = ngx_queue_data(q, ngx_etcd_grpc_out_t, queue);
-
-        n = ngx_min(out->len - out->sent, (size_t) (end - p));
-
-        p = ngx_cpymem(p, out->data + out->sent, n);
-        out->sent += n;
-
-        if (out->sent == out->len) {
-            ngx_queue_remove(q);
-            ngx_etcd_secret_release(out, NULL);
-        }
-    }
-
-    if (ngx_queue_empty(&stream->out) && stream->half_closed) {
-        *last = 1;
-
-    } else if (p == buf) {
-        return NGX_AGAIN;
-    }
-
-    return p - buf;
-}
-
-
-static void
-ngx_etcd_grpc_closed_handler(ngx_etcd_http2_stream_t *h2s, uint32_t code)
-{
-    ngx_etcd_grpc_status_e   status;
-    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
-
-    if (stream->call == NULL) {
-        return;
-    }
-
-    switch (code) {
-
-    case NGHTTP2_REFUSED_STREAM:
-        status = NGX_ETCD_GRPC_UNAVAILABLE;
-
-        /* REFUSED_STREAM means "not processed", unless a response has begun */
-
-        if (stream->http_status == 0) {
-            h2s->sent = 0;
-        }
-
-        break;
-
-    case NGHTTP2_CANCEL:
-        status = NGX_ETCD_GRPC_CANCELLED;
-        break;
-
-    case NGHTTP2_ENHANCE_YOUR_CALM:
-        status = NGX_ETCD_GRPC_RESOURCE_EXHAUSTED;
-        break;
-
-    case NGHTTP2_INADEQUATE_SECURITY:
-        status = NGX_ETCD_GRPC_PERMISSION_DENIED;
-        break;
-
-    default:
-
-        /* an error before HEADERS were sent is not the peer's */
-
-        status = h2s->sent ? NGX_ETCD_GRPC_INTERNAL
-                           : NGX_ETCD_GRPC_UNAVAILABLE;
-        break;
-    }
-
-    ngx_etcd_grpc_stream_finish(stream, status, "stream was closed: %s",
-                                nghttp2_http2_strerror(code));
-}
-
-
-static void
-ngx_etcd_grpc_failed_handler(ngx_etcd_http2_stream_t *h2s, ngx_str_t *reason)
-{
-    ngx_etcd_grpc_stream_finish((ngx_etcd_grpc_stream_t *) h2s,
-                                NGX_ETCD_GRPC_UNAVAILABLE, "%V", reason);
-}
-
-
-static void
-ngx_etcd_grpc_free_handler(ngx_etcd_http2_stream_t *h2s)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_grpc_stream_t  *stream = (ngx_etcd_grpc_stream_t *) h2s;
-
-    while (!ngx_queue_empty(&stream->out)) {
-        q = ngx_queue_head(&stream->out);
-        ngx_queue_remove(q);
-        ngx_etcd_secret_release(ngx_queue_data(q, ngx_etcd_grpc_out_t, queue),
-                                NULL);
-    }
-
-    ngx_etcd_grpc_response_free(stream);
-
-    ngx_free(stream);
 }

@@ -103,22 +103,6 @@ ngx_etcd_grpc_set_type(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
 }
 
 
-static void
-ngx_etcd_grpc_set_status(ngx_etcd_grpc_headers_t *h, ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    n = ngx_atoi(value->data, value->len);
-
-    if (n == NGX_ERROR || n > NGX_ETCD_GRPC_UNAUTHENTICATED) {
-        n = NGX_ETCD_GRPC_UNKNOWN;
-    }
-
-    h->grpc_status = n;
-    h->has_status = 1;
-}
-
-
 /* Decodes grpc-message; an invalid percent escape is copied as it is. */
 
 static void
@@ -169,7 +153,14 @@ ngx_etcd_grpc_response_header(ngx_etcd_http2_stream_t *h2s, ngx_str_t *name,
         ngx_etcd_grpc_set_type(h, value);
 
     } else if (ngx_etcd_str_is(name, "grpc-status")) {
-        ngx_etcd_grpc_set_status(h, value);
+        n = ngx_atoi(value->data, value->len);
+
+        if (n == NGX_ERROR || n > NGX_ETCD_GRPC_UNAUTHENTICATED) {
+            n = NGX_ETCD_GRPC_UNKNOWN;
+        }
+
+        h->grpc_status = n;
+        h->has_status = 1;
 
     } else if (ngx_etcd_str_is(name, "grpc-message")) {
         ngx_etcd_grpc_set_text(h, value);

@@ -339,15 +339,21 @@ ngx_etcd_message_bytes(const ProtobufCMessageDescriptor *descriptor)
 }
 
 
-/*
- * Counts or fills the elements of the field, and the rest of the message.
- * NGX_ERROR: malformed, or *n is NGX_ETCD_MESSAGE_PARTS.
- */
+/* the elements of a field, and the rest of the message */
+
+typedef struct {
+    ProtobufCBinaryData      *elts;          /* NULL: they are counted only */
+    size_t                    n;
+    u_char                   *rest;
+    size_t                    nrest;
+} ngx_etcd_message_parts_t;
+
+
+/* NGX_ERROR: malformed, or parts->n is NGX_ETCD_MESSAGE_PARTS. */
 
 static ngx_int_t
 ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes, u_char *data,
-    size_t len, ProtobufCBinaryData *elts, size_t *n, u_char *rest,
-    size_t *nrest)
+    size_t len, ngx_etcd_message_parts_t *parts)
 {
     u_char                    *p, *start, *last;
     ngx_etcd_message_field_t   field;
@@ -355,8 +361,8 @@ ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes, u_char *data,
     p = data;
     last = data + len;
 
-    *n = 0;
-    *nrest = 0;
+    parts->n = 0;
+    parts->nrest = 0;
 
     while (p < last) {
         start = p;
@@ -367,20 +373,20 @@ ngx_etcd_message_split(const ProtobufCFieldDescriptor *bytes, u_char *data,
 
         if (field.number != bytes->id || field.data == NULL) {
 
-            if (rest != NULL) {
-                ngx_memcpy(rest + *nrest, start, p - start);
+            if (parts->rest != NULL) {
+                ngx_memcpy(parts->rest + parts->nrest, start, p - start);
             }
 
-            *nrest += p - start;
+            parts->nrest += p - start;
             continue;
         }
 
-        if (elts != NULL) {
-            elts[*n].data = field.data;
-            elts[*n].len = field.len;
+        if (parts->elts != NULL) {
+            parts->elts[parts->n].data = field.data;
+            parts->elts[parts->n].len = field.len;
         }
 
-        if (++*n >= NGX_ETCD_MESSAGE_PARTS) {
+        if (++parts->n >= NGX_ETCD_MESSAGE_PARTS) {
             return NGX_ERROR;
         }
     }
@@ -393,10 +399,8 @@ ProtobufCMessage *
 ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
     ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded)
 {
-    size_t                           n, nrest;
-    u_char                          *rest;
     ProtobufCMessage                *message;
-    ProtobufCBinaryData             *elts;
+    ngx_etcd_message_parts_t         parts;
     ngx_etcd_message_budget_t        budget;
     const ProtobufCFieldDescriptor  *bytes;
 
@@ -414,41 +418,45 @@ ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
         return ngx_etcd_message_unpack(descriptor, pool, data, len, exceeded);
     }
 
-    if (ngx_etcd_message_split(bytes, data, len, NULL, &n, NULL, &nrest)
-        != NGX_OK)
-    {
-        *exceeded = (n >= NGX_ETCD_MESSAGE_PARTS);
+    parts.elts = NULL;
+    parts.rest = NULL;
+
+    if (ngx_etcd_message_split(bytes, data, len, &parts) != NGX_OK) {
+        *exceeded = (parts.n >= NGX_ETCD_MESSAGE_PARTS);
         return NULL;
     }
 
-    if (nrest > NGX_ETCD_MESSAGE_REST) {
+    if (parts.nrest > NGX_ETCD_MESSAGE_REST) {
         *exceeded = 1;
         return NULL;
     }
 
     budget.exceeded = 0;
     budget.pool = pool;
-    budget.left = n * sizeof(ProtobufCBinaryData) + nrest;
+    budget.left = parts.n * sizeof(ProtobufCBinaryData) + parts.nrest;
 
     budget.large = ngx_etcd_message_large(pool);
     if (budget.large == NULL) {
         return NULL;
     }
 
-    elts = ngx_etcd_message_alloc(&budget, n * sizeof(ProtobufCBinaryData));
-    rest = ngx_etcd_message_alloc(&budget, nrest);
+    parts.elts = ngx_etcd_message_alloc(&budget, parts.n
+                                                 * sizeof(ProtobufCBinaryData));
+    parts.rest = ngx_etcd_message_alloc(&budget, parts.nrest);
 
-    if (elts == NULL || rest == NULL) {
+    if (parts.elts == NULL || parts.rest == NULL) {
         return NULL;
     }
 
-    (void) ngx_etcd_message_split(bytes, data, len, elts, &n, rest, &nrest);
+    (void) ngx_etcd_message_split(bytes, data, len, &parts);
 
-    message = ngx_etcd_message_unpack(descriptor, pool, rest, nrest, exceeded);
+    message = ngx_etcd_message_unpack(descriptor, pool, parts.rest, parts.nrest,
+                                      exceeded);
 
     if (message != NULL) {
-        *(size_t *) ((u_char *) message + bytes->quantifier_offset) = n;
-        *(ProtobufCBinaryData **) ((u_char *) message + bytes->offset) = elts;
+        *(size_t *) ((u_char *) message + bytes->quantifier_offset) = parts.n;
+        *(ProtobufCBinaryData **) ((u_char *) message + bytes->offset) =
+                                                                   parts.elts;
     }
 
     return message;

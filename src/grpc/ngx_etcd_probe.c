@@ -342,10 +342,8 @@ ngx_etcd_probe_send(ngx_etcd_probe_t *probe, ngx_etcd_probe_conf_t *conf)
 }
 
 
-/* Must not be called in a handler of the connection: frees its memory. */
-
-static void
-ngx_etcd_probe_release(ngx_etcd_probe_t *probe)
+void
+ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe)
 {
     if (probe->conn != NULL) {
         ngx_etcd_connection_close(probe->conn);
@@ -356,13 +354,6 @@ ngx_etcd_probe_release(ngx_etcd_probe_t *probe)
         ngx_destroy_pool(probe->pool);
         probe->pool = NULL;
     }
-}
-
-
-void
-ngx_etcd_probe_cancel(ngx_etcd_probe_t *probe)
-{
-    ngx_etcd_probe_release(probe);
 
     ngx_etcd_event_stop(&probe->timer);
     ngx_etcd_event_stop(&probe->result);

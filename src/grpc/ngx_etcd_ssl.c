@@ -99,25 +99,6 @@ ngx_etcd_ssl_file_fail(ngx_etcd_ssl_error_t *error, ngx_etcd_ssl_option_t *file,
 }
 
 
-static ngx_int_t
-ngx_etcd_ssl_file_certificate(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
-    ngx_etcd_ssl_error_t *error)
-{
-    ngx_etcd_ssl_option_t  *file;
-
-    file = &files[NGX_ETCD_SSL_CERTIFICATE];
-
-    if (file->value.len != 0
-        && SSL_CTX_use_certificate_chain_file(ctx, (char *) file->value.data)
-           != 1)
-    {
-        return ngx_etcd_ssl_file_fail(error, file, "certificate");
-    }
-
-    return NGX_OK;
-}
-
-
 /* Tries the passwords line by line; NGX_DECLINED: none matches. */
 
 static ngx_int_t
@@ -274,6 +255,7 @@ ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     ngx_etcd_ssl_error_t *error)
 {
     ngx_int_t                rc;
+    ngx_etcd_ssl_option_t   *file;
     ngx_etcd_ssl_password_t  password;
 
     ERR_clear_error();
@@ -285,7 +267,15 @@ ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     SSL_CTX_set_default_passwd_cb(ctx, ngx_etcd_ssl_file_password);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &password);
 
-    rc = ngx_etcd_ssl_file_certificate(files, ctx, error);
+    rc = NGX_OK;
+    file = &files[NGX_ETCD_SSL_CERTIFICATE];
+
+    if (file->value.len != 0
+        && SSL_CTX_use_certificate_chain_file(ctx, (char *) file->value.data)
+           != 1)
+    {
+        rc = ngx_etcd_ssl_file_fail(error, file, "certificate");
+    }
 
     if (rc == NGX_OK && files[NGX_ETCD_SSL_KEY].value.len != 0) {
         rc = ngx_etcd_ssl_file_key(files, ctx, &password, error);

@@ -14,7 +14,7 @@
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_grpc.h>
 #include <ngx_etcd_grpc_call.h>
-#include <ngx_etcd_grpc_stream.h>
+#include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include "fuzz.h"
 
