@@ -122,7 +122,7 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
  * ("close"), the handler is never called.  NGX_OK or NGX_ERROR.
  */
 
-#define ngx_etcd_pick_tell(pick, handler, arg)                                \
+#define ngx_etcd_pick_subscribe(pick, handler, arg)                           \
     ((pick)->table->conf->close ? ngx_etcd_pick_enter(pick, handler, arg)     \
                                 : NGX_OK)
 

@@ -18,7 +18,7 @@
 
 
 static void
-ngx_etcd_table_tell(ngx_event_t *ev)
+ngx_etcd_table_notified(ngx_event_t *ev)
 {
     ngx_queue_t           *q;
     ngx_etcd_table_t      *table;
@@ -46,7 +46,7 @@ ngx_etcd_table_notify(void *data, ngx_queue_t *users)
     ngx_queue_add(&table->left, users);
     ngx_queue_init(users);
 
-    ngx_post_event(&table->tell, &ngx_posted_events);
+    ngx_post_event(&table->notify, &ngx_posted_events);
 }
 
 
@@ -68,7 +68,7 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
 
     ngx_queue_init(&table->left);
 
-    ngx_etcd_event_init(&table->tell, ngx_etcd_table_tell, table, log);
+    ngx_etcd_event_init(&table->notify, ngx_etcd_table_notified, table, log);
 
     table->conf = conf;
     table->zone = zone;
@@ -156,7 +156,7 @@ ngx_etcd_table_done(ngx_etcd_table_t *table)
 {
     ngx_uint_t  n;
 
-    ngx_etcd_event_stop(&table->tell);
+    ngx_etcd_event_stop(&table->notify);
 
     ngx_etcd_closing_done(&table->closing);
 
@@ -263,28 +263,6 @@ ngx_etcd_table_peer_group(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 }
 
 
-/*
- * If the peer has a lower priority than all others, the others must be moved.
- */
-
-static ngx_etcd_peer_group_t *
-ngx_etcd_table_admit(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_member_attr_t  *attr;
-
-    attr = &peer->attr;
-
-    if (!attr->down && !attr->drain && !attr->backup
-        && attr->priority < table->priority)
-    {
-        table->priority = attr->priority;
-        table->unranked = table->nslots;
-    }
-
-    return ngx_etcd_table_peer_group(table, peer);
-}
-
-
 static void
 ngx_etcd_table_leave(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 {
@@ -305,14 +283,30 @@ static void
 ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
     ngx_etcd_peer_t *peer)
 {
-    ngx_uint_t              stays, drained;
-    ngx_etcd_peer_t        *old;
-    ngx_etcd_peer_group_t  *group;
+    ngx_uint_t               stays, drained;
+    ngx_etcd_peer_t         *old;
+    ngx_etcd_peer_group_t   *group;
+    ngx_etcd_member_attr_t  *attr;
 
     old = table->slots[n];
-    group = (peer != NULL) ? ngx_etcd_table_admit(table, peer) : NULL;
+    group = NULL;
     stays = 0;
     drained = 0;
+
+    if (peer != NULL) {
+        attr = &peer->attr;
+
+        if (!attr->down && !attr->drain && !attr->backup
+            && attr->priority < table->priority)
+        {
+            /* lower than that of all others, which must be moved */
+
+            table->priority = attr->priority;
+            table->unranked = table->nslots;
+        }
+
+        group = ngx_etcd_table_peer_group(table, peer);
+    }
 
     table->slots[n] = peer;
     table->nmembers += (peer != NULL);

@@ -80,7 +80,7 @@ typedef struct {
     ngx_etcd_treap_t             sids;             /* peers by session id */
 
     ngx_queue_t                  left;             /* users to be notified */
-    ngx_event_t                  tell;             /* posted event */
+    ngx_event_t                  notify;           /* posted event */
     ngx_etcd_closing_t           closing;          /* users to be notified
                                                       later */
 

@@ -604,7 +604,7 @@ ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
 
 
 static void
-ngx_etcd_campaigner_told(ngx_etcd_lease_ttl_t *lease_ttl, uint64_t until)
+ngx_etcd_campaigner_expires(ngx_etcd_lease_ttl_t *lease_ttl, uint64_t until)
 {
     ngx_etcd_run_t  *run = lease_ttl->data;
 
@@ -640,7 +640,7 @@ ngx_etcd_campaigner_ask(ngx_etcd_run_t *run, uint64_t now)
 
     run->lease_ttl.cluster = run->campaigner->stream->cluster;
     run->lease_ttl.lease = run->lease;
-    run->lease_ttl.done = ngx_etcd_campaigner_told;
+    run->lease_ttl.done = ngx_etcd_campaigner_expires;
     run->lease_ttl.data = run;
 
     ngx_etcd_lease_ttl_ask(&run->lease_ttl);

@@ -268,7 +268,7 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
         r->upstream->peer.free = ngx_http_etcd_free_peer;
     }
 
-    if (ngx_etcd_pick_tell(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
+    if (ngx_etcd_pick_subscribe(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
         return NGX_ERROR;
     }
 

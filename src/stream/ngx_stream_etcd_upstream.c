@@ -471,7 +471,9 @@ ngx_stream_etcd_upstream_prepare(ngx_stream_session_t *s,
 
     ngx_stream_etcd_connect(s, us, pd, pc);
 
-    if (ngx_etcd_pick_tell(&pd->pick, ngx_stream_etcd_close, s) != NGX_OK) {
+    if (ngx_etcd_pick_subscribe(&pd->pick, ngx_stream_etcd_close, s)
+        != NGX_OK)
+    {
         return NULL;
     }
 

@@ -205,7 +205,7 @@ test_table_pick(ngx_etcd_pick_t *pick, ngx_str_t *key)
         pick->key = *key;
     }
 
-    if (ngx_etcd_pick_tell(pick, test_table_close, NULL) != NGX_OK
+    if (ngx_etcd_pick_subscribe(pick, test_table_close, NULL) != NGX_OK
         || ngx_etcd_pick_get(&pc, pick) != NGX_OK)
     {
         ngx_etcd_pick_done(pick);
