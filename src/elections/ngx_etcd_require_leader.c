@@ -20,30 +20,6 @@ ngx_etcd_admission_cleanup(void *data)
 
 
 ngx_etcd_admission_t *
-ngx_etcd_admission_create(ngx_pool_t *pool, void *owner,
-    ngx_etcd_campaign_t *campaign, int64_t term)
-{
-    ngx_pool_cleanup_t    *cln;
-    ngx_etcd_admission_t  *admission;
-
-    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_admission_t));
-    if (cln == NULL) {
-        return NULL;
-    }
-
-    cln->handler = ngx_etcd_admission_cleanup;
-
-    admission = cln->data;
-
-    admission->owner = owner;
-    admission->campaign = campaign;
-    admission->term = term;
-
-    return admission;
-}
-
-
-ngx_etcd_admission_t *
 ngx_etcd_admission_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_campaign_t *campaign)
 {
@@ -194,7 +170,8 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     ngx_etcd_admission_t *admission, ngx_pool_t *pool, void *owner,
     ngx_log_t *log)
 {
-    int64_t  term;
+    int64_t              term;
+    ngx_pool_cleanup_t  *cln;
 
     if (admission != NULL) {
         return ngx_etcd_admission_valid(admission, log) ? NGX_OK
@@ -211,8 +188,20 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
         return NGX_DECLINED;
     }
 
-    return ngx_etcd_admission_create(pool, owner, require->campaign, term)
-           ? NGX_OK : NGX_ERROR;
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_admission_t));
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_etcd_admission_cleanup;
+
+    admission = cln->data;
+
+    admission->owner = owner;
+    admission->campaign = require->campaign;
+    admission->term = term;
+
+    return NGX_OK;
 }
 
 

@@ -32,10 +32,6 @@ typedef struct {
 } ngx_etcd_admission_t;
 
 
-/* Creates an admission; freed with the pool.  NULL: no memory. */
-ngx_etcd_admission_t *ngx_etcd_admission_create(ngx_pool_t *pool, void *owner,
-    ngx_etcd_campaign_t *campaign, int64_t term);
-
 /* Returns the owner's admission by that election; NULL: there is none. */
 ngx_etcd_admission_t *ngx_etcd_admission_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_campaign_t *campaign);

@@ -11,7 +11,9 @@
 #include <ngx_etcd_str.h>
 
 
-void
+/* Counts n of the bytes being received as payload: parts of an answer. */
+
+static void
 ngx_etcd_http2_state_payload(ngx_etcd_http2_t *h2, size_t n)
 {
     h2->overhead -= 2 * n;

@@ -86,9 +86,6 @@ struct ngx_etcd_http2_s {
 };
 
 
-/* Counts n of the bytes being received as payload: parts of an answer. */
-void ngx_etcd_http2_state_payload(ngx_etcd_http2_t *h2, size_t n);
-
 /*
  * Sends queued frames and handles ended streams later in this iteration of
  * the event loop.

@@ -11,7 +11,9 @@
 #include <ngx_etcd_str.h>
 
 
-ngx_int_t
+/* Sets the error; returns NGX_ERROR. */
+
+static ngx_int_t
 ngx_etcd_ssl_error(ngx_etcd_ssl_error_t *error, ngx_etcd_ssl_option_t *option,
     const char *fmt, ...)
 {
@@ -250,7 +252,12 @@ ngx_etcd_ssl_file_trusted(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
 }
 
 
-ngx_int_t
+/*
+ * Loads "files", an array of NGX_ETCD_SSL_FILES, into the SSL_CTX.  On
+ * NGX_ERROR the error is set.
+ */
+
+static ngx_int_t
 ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
     ngx_etcd_ssl_error_t *error)
 {

@@ -41,10 +41,6 @@ typedef struct {
 } ngx_etcd_ssl_error_t;
 
 
-/* Sets the error; returns NGX_ERROR. */
-ngx_int_t ngx_etcd_ssl_error(ngx_etcd_ssl_error_t *error,
-    ngx_etcd_ssl_option_t *option, const char *fmt, ...);
-
 /*
  * Writes the reason of an OpenSSL error: "no start line", "No such file or
  * directory".  Returns the end.
@@ -65,14 +61,6 @@ typedef enum {
     NGX_ETCD_SSL_CRL,
     NGX_ETCD_SSL_FILES
 } ngx_etcd_ssl_file_e;
-
-
-/*
- * Loads "files", an array of NGX_ETCD_SSL_FILES, into the SSL_CTX.  On
- * NGX_ERROR the error is set.
- */
-ngx_int_t ngx_etcd_ssl_file_load(ngx_etcd_ssl_option_t *files, SSL_CTX *ctx,
-    ngx_etcd_ssl_error_t *error);
 
 
 /* cached sessions, one an endpoint: more than the endpoints of a cluster */

@@ -20,7 +20,16 @@ ngx_etcd_patroni_member_resolved(ngx_etcd_resolver_use_t *use)
 }
 
 
-ngx_int_t
+/*
+ * Replaces a host name by an address that is known of it; the key is the
+ * member's.
+ *
+ *     NGX_OK        the member has an address,
+ *     NGX_AGAIN     its host name is being resolved for the first time,
+ *     NGX_DECLINED  its host name has no address: *reason says why.
+ */
+
+static ngx_int_t
 ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
     ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason)
 {
@@ -121,7 +130,9 @@ static const ngx_etcd_patroni_role_name_t  ngx_etcd_patroni_role_names[] = {
 };
 
 
-ngx_etcd_patroni_role_e
+/* Reads "role" of an object; NULL names none. */
+
+static ngx_etcd_patroni_role_e
 ngx_etcd_patroni_member_role(json_t *object)
 {
     json_t                              *role;

@@ -50,9 +50,6 @@ typedef struct {
 } ngx_etcd_patroni_says_t;
 
 
-/* Reads "role" of an object; NULL names none. */
-ngx_etcd_patroni_role_e ngx_etcd_patroni_member_role(json_t *object);
-
 /*
  * The following functions are called while the leader is selected.
  */
@@ -72,17 +69,6 @@ ngx_int_t ngx_etcd_patroni_member_read(ngx_etcd_leader_t *leader,
 void ngx_etcd_patroni_member_use(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term,
     ngx_uint_t drain);
-
-/*
- * Replaces a host name by an address that is known of it; the key is the
- * member's.
- *
- *     NGX_OK        the member has an address,
- *     NGX_AGAIN     its host name is being resolved for the first time,
- *     NGX_DECLINED  its host name has no address: *reason says why.
- */
-ngx_int_t ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
-    ngx_str_t *key, ngx_etcd_member_t *member, ngx_str_t *reason);
 
 
 /*

@@ -16,6 +16,18 @@
 ngx_etcd_peer_data_t  *ngx_etcd_peer_data_spare;
 
 
+/* Releases the reference to the pinned peer. */
+
+static void
+ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd)
+{
+    if (pd->pin.peer != NULL) {
+        ngx_etcd_peer_unref(pd->pin.peer);
+        pd->pin.peer = NULL;
+    }
+}
+
+
 void
 ngx_etcd_peer_data_cleanup(void *data)
 {
@@ -58,16 +70,6 @@ ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error)
     if (error && ngx_etcd_upstream_hastens(upstream)) {
         ngx_etcd_member_set_suspect(pick->table->set, peer->slot, peer->index,
                                     peer->uid);
-    }
-}
-
-
-void
-ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd)
-{
-    if (pd->pin.peer != NULL) {
-        ngx_etcd_peer_unref(pd->pin.peer);
-        pd->pin.peer = NULL;
     }
 }
 
@@ -230,19 +232,35 @@ ngx_etcd_pin_read(ngx_etcd_peer_data_t *pd)
 }
 
 
-void
-ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
-    ngx_pool_t *pool)
+ngx_uint_t
+ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
 {
-    /* the table may be newer than the pin: pc->get uses the pinned peer */
+    ngx_etcd_peer_t  *peer, *pinned;
 
-    ngx_etcd_peer_data_connect(pd, pc, pool);
+    pinned = pd->pin.peer;
 
-    pc->get = ngx_etcd_pin_get;
+    if (pinned == NULL) {
+        return 0;
+    }
+
+    peer = ngx_etcd_table_first(pd->table);
+
+    if (peer == NULL || peer == pinned) {
+        return peer != NULL;
+    }
+
+    /* a changed peer gets a new object: compare what identifies a leader */
+
+    return peer->create_revision == pinned->create_revision
+           && ngx_etcd_str_equal(&peer->key, &pinned->key)
+           && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(peer), peer->socklen,
+                               ngx_etcd_peer_sockaddr(pinned), pinned->socklen,
+                               1)
+              == NGX_OK;
 }
 
 
-ngx_int_t
+static ngx_int_t
 ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
 {
     ngx_etcd_pick_t *pick = data;
@@ -280,31 +298,15 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
 }
 
 
-ngx_uint_t
-ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
+void
+ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
+    ngx_pool_t *pool)
 {
-    ngx_etcd_peer_t  *peer, *pinned;
+    /* the table may be newer than the pin: pc->get uses the pinned peer */
 
-    pinned = pd->pin.peer;
+    ngx_etcd_peer_data_connect(pd, pc, pool);
 
-    if (pinned == NULL) {
-        return 0;
-    }
-
-    peer = ngx_etcd_table_first(pd->table);
-
-    if (peer == NULL || peer == pinned) {
-        return peer != NULL;
-    }
-
-    /* a changed peer gets a new object: compare what identifies a leader */
-
-    return peer->create_revision == pinned->create_revision
-           && ngx_etcd_str_equal(&peer->key, &pinned->key)
-           && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(peer), peer->socklen,
-                               ngx_etcd_peer_sockaddr(pinned), pinned->socklen,
-                               1)
-              == NGX_OK;
+    pc->get = ngx_etcd_pin_get;
 }
 
 

@@ -175,9 +175,6 @@ ngx_etcd_peer_data_create(ngx_etcd_upstream_t *upstream,
  */
 void ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error);
 
-/* Releases the reference to the pinned peer. */
-void ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd);
-
 /* Returns the last peer data created with the pool; NULL: there is none. */
 ngx_etcd_peer_data_t *ngx_etcd_peer_data_find(ngx_pool_t *pool);
 
@@ -236,12 +233,11 @@ ngx_etcd_peer_data_t *ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream,
  */
 ngx_etcd_peer_t *ngx_etcd_pin_read(ngx_etcd_peer_data_t *pd);
 
-/* Like ngx_etcd_peer_data_connect(), but pc->get is ngx_etcd_pin_get(). */
+/*
+ * Like ngx_etcd_peer_data_connect(), but pc->get picks the pinned leader only.
+ */
 void ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd,
     ngx_peer_connection_t *pc, ngx_pool_t *pool);
-
-/* Like ngx_etcd_pick_get(), for the pinned leader only. */
-ngx_int_t ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data);
 
 /* Returns 1 if the pinned peer is still the leader, in the same term. */
 ngx_uint_t ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd);
