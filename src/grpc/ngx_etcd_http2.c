@@ -249,8 +249,8 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
         return;
     }
 
-    if (h2->ping) {
-        silence = ngx_current_msec - h2->pinged;
+    if (h2->ping.waiting) {
+        silence = ngx_current_msec - h2->ping.sent;
 
         if (silence >= h2->conf.ping_timeout) {
             ngx_etcd_http2_state_reason(h2, "no answer to PING in %M ms",
@@ -265,11 +265,11 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
 
     interval = h2->conf.ping_interval;
 
-    if (h2->too_many_pings) {
+    if (h2->ping.refused) {
         interval *= 2;
     }
 
-    silence = ngx_current_msec - h2->quiet;
+    silence = ngx_current_msec - h2->ping.input;
 
     if (silence < interval) {
         ngx_add_timer(&h2->timer, interval - silence);
@@ -280,18 +280,18 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
                    "etcd http2 %V: ping after %M ms",
                    &h2->conf.name, silence);
 
-    h2->ping_sent = ngx_etcd_clock();
+    h2->ping.clock = ngx_etcd_clock();
 
     if (nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE,
-                            (uint8_t *) &h2->ping_sent)
+                            (uint8_t *) &h2->ping.clock)
         != 0)
     {
         ngx_add_timer(&h2->timer, interval);
         return;
     }
 
-    h2->ping = 1;
-    h2->pinged = ngx_current_msec;
+    h2->ping.waiting = 1;
+    h2->ping.sent = ngx_current_msec;
 
     ngx_add_timer(&h2->timer, h2->conf.ping_timeout);
 
@@ -444,10 +444,10 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
         return;
     }
 
-    h2->quiet = ngx_current_msec;
+    h2->ping.input = ngx_current_msec;
 
-    if (h2->ping) {
-        h2->ping = 0;
+    if (h2->ping.waiting) {
+        h2->ping.waiting = 0;
 
         /*
          * the next PING is due after ping_interval, whatever ping_timeout is
@@ -476,11 +476,11 @@ ngx_etcd_http2_received_handler(void *data, u_char *buf, size_t n)
 
     ngx_etcd_http2_state_post(h2);
 
-    if (h2->pong) {
-        h2->pong = 0;
+    if (h2->ping.answered) {
+        h2->ping.answered = 0;
 
         if (h2->conf.pong != NULL) {
-            h2->conf.pong(h2->conf.data, h2->ping_sent);
+            h2->conf.pong(h2->conf.data, h2->ping.clock);
         }
     }
 
@@ -670,7 +670,7 @@ ngx_etcd_http2_ended(ngx_etcd_http2_t *h2)
 ngx_uint_t
 ngx_etcd_http2_too_many_pings(ngx_etcd_http2_t *h2)
 {
-    return h2->too_many_pings;
+    return h2->ping.refused;
 }
 
 

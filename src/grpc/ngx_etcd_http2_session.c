@@ -118,7 +118,7 @@ ngx_etcd_http2_stream_open(ngx_etcd_http2_t *h2,
         /*
          * an idle connection receives nothing: restart the liveness interval
          */
-        h2->quiet = ngx_current_msec;
+        h2->ping.input = ngx_current_msec;
 
         if (h2->conf.ping_interval && !h2->timer.timer_set) {
             ngx_add_timer(&h2->timer, h2->conf.ping_interval);
@@ -297,7 +297,7 @@ ngx_etcd_http2_goaway(ngx_etcd_http2_t *h2, const nghttp2_goaway *frame)
         && len == sizeof(pings) - 1
         && ngx_memcmp(frame->opaque_data, pings, len) == 0)
     {
-        h2->too_many_pings = 1;
+        h2->ping.refused = 1;
         ngx_etcd_http2_state_reason(h2, "got GOAWAY: %s: %s", code, pings);
         return;
     }
@@ -333,11 +333,11 @@ ngx_etcd_http2_on_frame_recv(nghttp2_session *session,
 
     if (frame->hd.type == NGHTTP2_PING) {
         if ((frame->hd.flags & NGHTTP2_FLAG_ACK)
-            && h2->ping_sent != 0
-            && ngx_memcmp(frame->ping.opaque_data, &h2->ping_sent,
-                          sizeof(h2->ping_sent)) == 0)
+            && h2->ping.clock != 0
+            && ngx_memcmp(frame->ping.opaque_data, &h2->ping.clock,
+                          sizeof(h2->ping.clock)) == 0)
         {
-            h2->pong = 1;
+            h2->ping.answered = 1;
         }
 
         return 0;

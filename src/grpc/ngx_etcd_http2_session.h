@@ -39,6 +39,16 @@ typedef enum {
 } ngx_etcd_http2_state_e;
 
 
+typedef struct {
+    ngx_msec_t               input;        /* last time of any */
+    ngx_msec_t               sent;
+    uint64_t                 clock;        /* ngx_etcd_clock() in the PING */
+    unsigned                 waiting:1;    /* nothing received since then */
+    unsigned                 answered:1;   /* the last one was */
+    unsigned                 refused:1;    /* the peer got too many */
+} ngx_etcd_http2_ping_t;
+
+
 struct ngx_etcd_http2_s {
     ngx_etcd_http2_state_e   state;
     ngx_etcd_http2_conf_t    conf;
@@ -54,9 +64,7 @@ struct ngx_etcd_http2_s {
 
     /* connect_timeout, then PINGs */
     ngx_event_t              timer;
-    ngx_msec_t               quiet;        /* last time of input */
-    ngx_msec_t               pinged;
-    uint64_t                 ping_sent;    /* ngx_etcd_clock() in the PING */
+    ngx_etcd_http2_ping_t    ping;
 
     ngx_event_t              work;
     ngx_event_t              release;
@@ -77,11 +85,7 @@ struct ngx_etcd_http2_s {
     unsigned                 settings:1;       /* SETTINGS arrived */
     unsigned                 goaway:1;         /* GOAWAY arrived */
     unsigned                 broken:1;         /* nghttp2 failed fatally */
-    unsigned                 ping:1;           /* nothing received since the
-                                                  PING */
-    unsigned                 pong:1;           /* the last PING was answered */
     unsigned                 answer:1;         /* payload is being received */
-    unsigned                 too_many_pings:1;
     unsigned                 disowned:1;       /* closed by the owner */
 };
 
