@@ -100,7 +100,7 @@ ngx_etcd_conn_queue_oldest(ngx_etcd_conn_queue_t *queue, ngx_msec_int_t ahead)
 
         if (row == 0
             || (queue->requests.n != 0
-                && row == queue->told
+                && row == queue->woken
                 && ngx_current_msec - queue->since > NGX_ETCD_CONN_QUEUE_STUCK))
         {
             continue;
@@ -123,10 +123,10 @@ ngx_etcd_conn_queue_oldest(ngx_etcd_conn_queue_t *queue, ngx_msec_int_t ahead)
 /* Notes that a connection is left to the worker with that row. */
 
 static void
-ngx_etcd_conn_queue_told(ngx_etcd_conn_queue_t *queue, uint64_t oldest)
+ngx_etcd_conn_queue_yield(ngx_etcd_conn_queue_t *queue, uint64_t oldest)
 {
-    if (queue->told != oldest) {
-        queue->told = oldest;
+    if (queue->woken != oldest) {
+        queue->woken = oldest;
         queue->since = ngx_current_msec;
     }
 }
@@ -161,7 +161,7 @@ ngx_etcd_conn_queue_woken(ngx_event_t *ev)
             ngx_etcd_wait_queue_wake(&queue->requests);
 
         } else {
-            ngx_etcd_conn_queue_told(queue, oldest);
+            ngx_etcd_conn_queue_yield(queue, oldest);
         }
     }
 }
@@ -264,7 +264,7 @@ ngx_etcd_conn_queue_offer(ngx_event_t *ev)
         ngx_etcd_wait_queue_wake(&queue->requests);
 
     } else {
-        ngx_etcd_conn_queue_told(queue, oldest);
+        ngx_etcd_conn_queue_yield(queue, oldest);
         ngx_etcd_wakeup_signal(ngx_etcd_conn_queue_wakeup, ev->log);
     }
 }

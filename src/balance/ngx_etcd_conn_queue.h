@@ -34,7 +34,7 @@
 #define NGX_ETCD_CONN_QUEUE_AHEAD  10     /* ms */
 #define NGX_ETCD_CONN_QUEUE_STUCK  100    /* ms */
 
-/* ms: a check for connections that nobody has told of */
+/* ms: a check for connections that nobody has notified of */
 
 #define NGX_ETCD_CONN_QUEUE_CHECK  250
 
@@ -48,8 +48,8 @@ typedef struct {
                                                  connection */
     ngx_event_t                 check;        /* timer, while requests wait */
 
-    uint64_t                    told;         /* the row that was woken */
-    ngx_msec_t                  since;        /* when it was */
+    uint64_t                    woken;        /* the row that was */
+    ngx_msec_t                  since;        /* when it was woken */
 } ngx_etcd_conn_queue_t;
 
 
