@@ -11,17 +11,12 @@
 #include <ngx_etcd_status_sets.h>
 
 
-#define NGX_ETCD_STATUS_JSON_ROWS  16       /* rows of a list per step */
-
-
 /* the stages of an upstream */
 
 typedef enum {
     NGX_ETCD_STATUS_JSON_HEAD = 0,
     NGX_ETCD_STATUS_JSON_MEMBERS,
-    NGX_ETCD_STATUS_JSON_LIST,
-    NGX_ETCD_STATUS_JSON_INVALID,
-    NGX_ETCD_STATUS_JSON_UNUSED
+    NGX_ETCD_STATUS_JSON_KEYS
 } ngx_etcd_status_json_stage_e;
 
 
@@ -34,13 +29,6 @@ typedef enum {
     NGX_ETCD_STATUS_JSON_FIND,
     NGX_ETCD_STATUS_JSON_ONE            /* then those of an upstream */
 } ngx_etcd_status_json_catalog_e;
-
-
-/* the stages of a lock: the head, then one stage for each table */
-
-#define NGX_ETCD_STATUS_JSON_HOLDERS  1
-#define NGX_ETCD_STATUS_JSON_WAITERS                                          \
-    (NGX_ETCD_STATUS_JSON_HOLDERS + NGX_ETCD_ZONE_LOCK_TABLES + 1)
 
 
 static ngx_int_t ngx_etcd_status_json_nginx(ngx_etcd_status_t *status,
@@ -228,10 +216,16 @@ ngx_etcd_status_json_pool(ngx_etcd_status_t *status)
 }
 
 
+/* What is not used: as many keys as the set has, so all of them at once. */
+
 static ngx_int_t
-ngx_etcd_status_json_list(ngx_etcd_status_t *status)
+ngx_etcd_status_json_keys(ngx_etcd_status_t *status)
 {
-    ngx_int_t  rc;
+    ngx_int_t                 rc;
+    ngx_uint_t                i;
+    ngx_etcd_unused_t         unused;
+    ngx_etcd_view_invalid_t  *invalid;
+    ngx_etcd_status_unused_t  item;
 
     if (ngx_etcd_status_json_pool(status) != NGX_OK) {
         return NGX_ERROR;
@@ -241,56 +235,9 @@ ngx_etcd_status_json_list(ngx_etcd_status_t *status)
 
     rc = ngx_etcd_view_invalid(&status->view, status->temp, &status->list);
 
-    switch (rc) {
-
-    case NGX_AGAIN:
-        return NGX_BUSY;
-
-    case NGX_ERROR:
-        return NGX_ERROR;
-
-    default: /* NGX_OK, NGX_DECLINED */
-        return NGX_OK;
+    if (rc == NGX_OK) {
+        rc = ngx_etcd_view_unused(&status->view, status->temp, &unused);
     }
-}
-
-
-static ngx_int_t
-ngx_etcd_status_json_invalid(ngx_etcd_status_t *status)
-{
-    ngx_uint_t                n;
-    ngx_etcd_view_invalid_t  *invalid;
-
-    invalid = status->list.elts;
-
-    for (n = 0; n < NGX_ETCD_STATUS_JSON_ROWS; n++) {
-
-        if (status->items == status->list.nelts) {
-            ngx_etcd_text_buffer_literal(&status->out, "],\"unused\":[");
-            return NGX_OK;
-        }
-
-        ngx_etcd_status_json_item(status, ngx_etcd_status_invalid_fields,
-                                  &invalid[status->items]);
-    }
-
-    return NGX_AGAIN;
-}
-
-
-static ngx_int_t
-ngx_etcd_status_json_unused(ngx_etcd_status_t *status)
-{
-    ngx_int_t                 rc;
-    ngx_uint_t                i;
-    ngx_etcd_unused_t         unused;
-    ngx_etcd_status_unused_t  item;
-
-    if (ngx_etcd_status_json_pool(status) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_etcd_view_unused(&status->view, status->temp, &unused);
 
     if (rc == NGX_AGAIN) {
         return NGX_BUSY;
@@ -299,6 +246,17 @@ ngx_etcd_status_json_unused(ngx_etcd_status_t *status)
     if (rc == NGX_ERROR) {
         return NGX_ERROR;
     }
+
+    invalid = status->list.elts;
+    status->items = 0;
+
+    for (i = 0; i < status->list.nelts; i++) {
+        ngx_etcd_status_json_item(status, ngx_etcd_status_invalid_fields,
+                                  &invalid[i]);
+    }
+
+    ngx_etcd_text_buffer_literal(&status->out, "],\"unused\":[");
+    status->items = 0;
 
     for (i = 0; rc == NGX_OK && i < NGX_ETCD_STATUS_UNUSED; i++) {
         ngx_etcd_status_unused_row(&item, &unused, i);
@@ -346,16 +304,8 @@ ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
         rc = ngx_etcd_status_json_members(status, upstream);
         break;
 
-    case NGX_ETCD_STATUS_JSON_LIST:
-        rc = ngx_etcd_status_json_list(status);
-        break;
-
-    case NGX_ETCD_STATUS_JSON_INVALID:
-        rc = ngx_etcd_status_json_invalid(status);
-        break;
-
-    default: /* NGX_ETCD_STATUS_JSON_UNUSED */
-        return ngx_etcd_status_json_unused(status);
+    default: /* NGX_ETCD_STATUS_JSON_KEYS */
+        return ngx_etcd_status_json_keys(status);
     }
 
     return ngx_etcd_status_json_next(status, rc);
@@ -488,42 +438,40 @@ ngx_etcd_status_json_upstreams(ngx_etcd_status_t *status,
 }
 
 
-/* Writes the entries of one table; NGX_DECLINED: there are no more tables. */
+/* Holders or waiters, worker by worker. */
 
-static ngx_int_t
+static void
 ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
-    ngx_etcd_lock_name_t *name, ngx_uint_t number, ngx_etcd_lock_row_e state)
+    ngx_etcd_lock_name_t *name, ngx_etcd_lock_row_e state,
+    const ngx_etcd_status_field_t *fields)
 {
-    ngx_int_t                       rc;
-    ngx_pid_t                       pid;
-    ngx_uint_t                      i, n;
-    ngx_etcd_lock_entry_t           entries[NGX_ETCD_LOCK_TABLE_ROWS];
-    ngx_etcd_status_lock_row_t     *row;
-    const ngx_etcd_status_field_t  *fields;
+    ngx_pid_t                    pid;
+    ngx_uint_t                   i, n, number;
+    ngx_etcd_lock_entry_t        entries[NGX_ETCD_LOCK_TABLE_ROWS];
+    ngx_etcd_status_lock_row_t  *row;
 
-    fields = (state == NGX_ETCD_LOCK_ROW_HELD) ? ngx_etcd_status_holder_fields
-                                               : ngx_etcd_status_waiter_fields;
+    status->items = 0;
     row = &status->object.lock_row;
 
-    rc = ngx_etcd_lock_table_read(&name->cluster->zone, number, name->stats,
-                                  state, entries, &n, &pid);
-
-    for (i = 0; i < n; i++) {
-        ngx_etcd_status_object_lock_row(row, &entries[i], pid);
-        ngx_etcd_status_json_item(status, fields, row);
+    for (number = 0;
+         ngx_etcd_lock_table_read(&name->cluster->zone, number, name->stats,
+                                  state, entries, &n, &pid)
+         == NGX_OK;
+         number++)
+    {
+        for (i = 0; i < n; i++) {
+            ngx_etcd_status_object_lock_row(row, &entries[i], pid);
+            ngx_etcd_status_json_item(status, fields, row);
+        }
     }
-
-    return rc;
 }
 
-
-/* Holders and waiters are written worker by worker. */
 
 static ngx_int_t
 ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
 {
-    ngx_uint_t               waiters;
+    ngx_etcd_lock_name_t    *name;
     ngx_etcd_status_lock_t  *lock;
 
     ngx_etcd_status_json_begin(status, kind->name, "{");
@@ -535,50 +483,22 @@ ngx_etcd_status_json_locks(ngx_etcd_status_t *status,
         return NGX_OK;
     }
 
-    if (status->stage == NGX_ETCD_STATUS_JSON_HEAD) {
-        ngx_etcd_status_json_name(status, &lock->name);
-        ngx_etcd_text_buffer_literal(&status->out, "{");
-        ngx_etcd_status_json_fields(&status->out, kind->fields,
-                                    lock);
-        ngx_etcd_text_buffer_literal(&status->out, ",\"holders\":[");
+    name = lock->lock;
+    status->items = status->row++;
 
-        status->stage = NGX_ETCD_STATUS_JSON_HOLDERS;
-        status->items = 0;
+    ngx_etcd_status_json_name(status, &lock->name);
+    ngx_etcd_text_buffer_literal(&status->out, "{");
+    ngx_etcd_status_json_fields(&status->out, kind->fields, lock);
 
-        return NGX_AGAIN;
-    }
+    ngx_etcd_text_buffer_literal(&status->out, ",\"holders\":[");
+    ngx_etcd_status_json_lock_rows(status, name, NGX_ETCD_LOCK_ROW_HELD,
+                                   ngx_etcd_status_holder_fields);
 
-    waiters = (status->stage >= NGX_ETCD_STATUS_JSON_WAITERS);
-
-    if (ngx_etcd_status_json_lock_rows(status, lock->lock,
-                                       status->stage
-                                       - (waiters
-                                          ? NGX_ETCD_STATUS_JSON_WAITERS
-                                          : NGX_ETCD_STATUS_JSON_HOLDERS),
-                                       waiters ? NGX_ETCD_LOCK_ROW_WAITING
-                                               : NGX_ETCD_LOCK_ROW_HELD)
-        == NGX_OK)
-    {
-        status->stage++;
-        return NGX_AGAIN;
-    }
-
-    if (!waiters) {
-        ngx_etcd_text_buffer_literal(&status->out, "],\"waiters\":[");
-
-        status->stage = NGX_ETCD_STATUS_JSON_WAITERS;
-        status->items = 0;
-
-        return NGX_AGAIN;
-    }
+    ngx_etcd_text_buffer_literal(&status->out, "],\"waiters\":[");
+    ngx_etcd_status_json_lock_rows(status, name, NGX_ETCD_LOCK_ROW_WAITING,
+                                   ngx_etcd_status_waiter_fields);
 
     ngx_etcd_text_buffer_literal(&status->out, "]}");
-
-    /* the next lock is preceded by a comma */
-
-    status->row++;
-    status->stage = NGX_ETCD_STATUS_JSON_HEAD;
-    status->items = 1;
 
     return NGX_AGAIN;
 }
@@ -598,42 +518,12 @@ ngx_etcd_status_json_zone(ngx_etcd_status_t *status,
 
 
 static ngx_int_t
-ngx_etcd_status_json_take_events(ngx_etcd_status_t *status)
-{
-    ngx_etcd_conf_t  **ecf;
-
-    if (ngx_etcd_status_json_pool(status) != NGX_OK
-        || ngx_array_init(&status->list, status->temp, NGX_ETCD_ZONE_EVENTS,
-                          sizeof(ngx_etcd_zone_event_t))
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    ecf = status->conf->clusters.elts;
-
-    if (ngx_etcd_zone_get_events(&ecf[status->row]->zone, status->list.elts,
-                                 &status->list.nelts)
-        != NGX_OK)
-    {
-        return NGX_BUSY;
-    }
-
-    status->stage = 1;
-
-    return NGX_AGAIN;
-}
-
-
-/* Stage 0: copy the events of a cluster; stage n: n - 1 events are written. */
-
-static ngx_int_t
 ngx_etcd_status_json_events(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
 {
-    ngx_uint_t                n;
-    ngx_etcd_zone_event_t    *changes;
-    ngx_etcd_status_event_t  *event;
+    ngx_uint_t              i, n;
+    ngx_etcd_conf_t       **ecf;
+    ngx_etcd_zone_event_t  *changes;
 
     ngx_etcd_status_json_begin(status, kind->name, "[");
 
@@ -642,26 +532,30 @@ ngx_etcd_status_json_events(ngx_etcd_status_t *status,
         return NGX_OK;
     }
 
-    if (status->stage == 0) {
-        return ngx_etcd_status_json_take_events(status);
+    if (ngx_etcd_status_json_pool(status) != NGX_OK) {
+        return NGX_ERROR;
     }
 
-    changes = status->list.elts;
-    event = &status->object.event;
-
-    for (n = 0; n < NGX_ETCD_STATUS_JSON_ROWS; n++) {
-
-        if (status->stage > status->list.nelts) {
-            status->row++;
-            status->stage = 0;
-            break;
-        }
-
-        ngx_etcd_status_object_event(event, &changes[status->stage - 1]);
-        ngx_etcd_status_json_item(status, kind->fields,
-                                  event);
-        status->stage++;
+    changes = ngx_palloc(status->temp, NGX_ETCD_ZONE_EVENTS
+                                       * sizeof(ngx_etcd_zone_event_t));
+    if (changes == NULL) {
+        return NGX_ERROR;
     }
+
+    ecf = status->conf->clusters.elts;
+
+    if (ngx_etcd_zone_get_events(&ecf[status->row]->zone, changes, &n)
+        != NGX_OK)
+    {
+        return NGX_BUSY;
+    }
+
+    for (i = 0; i < n; i++) {
+        ngx_etcd_status_object_event(&status->object.event, &changes[i]);
+        ngx_etcd_status_json_item(status, kind->fields, &status->object.event);
+    }
+
+    status->row++;
 
     return NGX_AGAIN;
 }
