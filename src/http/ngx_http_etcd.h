@@ -25,18 +25,7 @@
 #include <ngx_etcd_wait.h>
 
 
-/* The pace of all statuses that a worker sends: see ngx_http_etcd_output.c. */
-
 typedef struct {
-    ngx_queue_t                queue;      /* outputs that are ready */
-    ngx_event_t                event;      /* posted: the next step; timer: a
-                                              pause */
-    uint64_t                   posted;     /* time of posting */
-} ngx_http_etcd_pace_t;
-
-
-typedef struct {
-    ngx_http_etcd_pace_t       pace;
     unsigned                   checks:1;   /* a location has a directive that
                                               is checked in a phase */
     unsigned                   locks:1;    /* a location has etcd_lock */

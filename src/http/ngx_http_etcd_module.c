@@ -234,8 +234,6 @@ ngx_http_etcd_create_main_conf(ngx_conf_t *cf)
         return NULL;
     }
 
-    ngx_http_etcd_output_init(&emcf->pace);
-
     return emcf;
 }
 

@@ -2,14 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Sends a status while it is rendered, in steps: one step renders for some
- * microseconds, another one sends the result.  Nothing is rendered while the
- * client does not accept data.
- *
- * All statuses of a worker take turns.  An idle worker makes one step per
- * cycle of its event loop.  If the worker had other work since the last step,
- * the next step is delayed: all statuses together take about a hundredth of
- * the worker's time, and other events wait for one short step at most.
+ * Sends a status while it is rendered, in steps: a step renders for some
+ * microseconds and sends the text, the next one follows in the next cycle of
+ * the event loop.  Nothing is rendered while the client does not accept data.
  */
 
 
@@ -17,48 +12,30 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_event.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_output.h>
 
 
-/*
- * limits of a rendering step in us and bytes; a smaller text has a known
- * length
- */
+/* limits of a step, in us and bytes; a smaller text has a known length */
 
-#define NGX_HTTP_ETCD_OUTPUT_BUDGET    10
+#define NGX_HTTP_ETCD_OUTPUT_BUDGET    50
 #define NGX_HTTP_ETCD_OUTPUT_PIECE     12288
 
-/*
- * us between steps: after a longer gap other work was done, and the next step
- * is delayed by PAUSE ms
- */
+/* ms between attempts to lock a mutex, and of all of them */
 
-#define NGX_HTTP_ETCD_OUTPUT_GAP       5
 #define NGX_HTTP_ETCD_OUTPUT_PAUSE     1
-
-/* ms to wait for a mutex */
-
 #define NGX_HTTP_ETCD_OUTPUT_PATIENCE  1000
-
-
-typedef enum {
-    NGX_HTTP_ETCD_OUTPUT_RENDER = 0,
-    NGX_HTTP_ETCD_OUTPUT_SEND,        /* until all output is passed to the
-                                         client */
-    NGX_HTTP_ETCD_OUTPUT_WAIT         /* until the client accepts more */
-} ngx_http_etcd_output_state_e;
 
 
 typedef struct {
     ngx_http_request_t            *request;
     ngx_etcd_status_t             *status;
-    ngx_http_etcd_output_state_e   state;
-    ngx_queue_t                    queue;       /* in pace->queue */
+    ngx_event_t                    event;       /* of the next step, unless the
+                                                   client is waited for */
     ngx_chain_t                   *busy;        /* not sent yet */
     ngx_msec_t                     since;       /* start of waiting for the
                                                    mutex */
-    unsigned                       queued:1;
     unsigned                       waiting:1;   /* for the mutex */
     unsigned                       headed:1;    /* the header was sent */
     unsigned                       complete:1;  /* all text was rendered */
@@ -88,33 +65,13 @@ ngx_http_etcd_output_timer(ngx_http_etcd_output_t *output)
 }
 
 
-static void
-ngx_http_etcd_output_post(ngx_http_etcd_pace_t *pace)
+static ngx_int_t
+ngx_http_etcd_output_next(ngx_http_etcd_output_t *output)
 {
-    if (pace->event.posted || pace->event.timer_set) {
-        return;
-    }
-
-    pace->posted = ngx_etcd_time_budget_now();
-    pace->event.log = ngx_cycle->log;
-
-    ngx_post_event(&pace->event, &ngx_posted_next_events);
-}
-
-
-static void
-ngx_http_etcd_output_enqueue(ngx_http_etcd_output_t *output)
-{
-    ngx_http_etcd_main_conf_t  *emcf;
-
-    emcf = ngx_http_get_module_main_conf(output->request,
-                                         ngx_http_etcd_module);
-
-    ngx_queue_insert_tail(&emcf->pace.queue, &output->queue);
-    output->queued = 1;
-
     ngx_http_etcd_output_timer(output);
-    ngx_http_etcd_output_post(&emcf->pace);
+    ngx_post_event(&output->event, &ngx_posted_next_events);
+
+    return NGX_DONE;
 }
 
 
@@ -123,8 +80,6 @@ ngx_http_etcd_output_enqueue(ngx_http_etcd_output_t *output)
 static ngx_int_t
 ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output)
 {
-    ngx_http_etcd_main_conf_t  *emcf;
-
     if (!output->waiting) {
         output->waiting = 1;
         output->since = ngx_current_msec;
@@ -138,48 +93,8 @@ ngx_http_etcd_output_busy(ngx_http_etcd_output_t *output)
         return output->headed ? NGX_ERROR : NGX_HTTP_SERVICE_UNAVAILABLE;
     }
 
-    emcf = ngx_http_get_module_main_conf(output->request,
-                                         ngx_http_etcd_module);
-
-    ngx_add_timer(&emcf->pace.event, NGX_HTTP_ETCD_OUTPUT_PAUSE);
-
-    ngx_http_etcd_output_enqueue(output);
-
-    return NGX_DONE;
-}
-
-
-/* NGX_DONE: continues later.  Other values end the request. */
-
-static ngx_int_t
-ngx_http_etcd_output_render(ngx_http_etcd_output_t *output)
-{
-    ngx_int_t           rc;
-    ngx_etcd_status_t  *status;
-
-    status = output->status;
-
-    rc = ngx_etcd_status_run(status,
-                             ngx_etcd_time_budget_now()
-                             + NGX_HTTP_ETCD_OUTPUT_BUDGET,
-                             NGX_HTTP_ETCD_OUTPUT_PIECE);
-
-    if (rc == NGX_ERROR) {
-        return output->headed ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (rc == NGX_BUSY) {
-        return ngx_http_etcd_output_busy(output);
-    }
-
-    output->waiting = 0;
-    output->complete = (rc == NGX_OK);
-
-    if (output->complete || status->out.size >= NGX_HTTP_ETCD_OUTPUT_PIECE) {
-        output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
-    }
-
-    ngx_http_etcd_output_enqueue(output);
+    ngx_http_etcd_output_timer(output);
+    ngx_add_timer(&output->event, NGX_HTTP_ETCD_OUTPUT_PAUSE);
 
     return NGX_DONE;
 }
@@ -277,10 +192,39 @@ ngx_http_etcd_output_wait(ngx_http_etcd_output_t *output)
 }
 
 
+/* NGX_DONE: continues later.  Other values end the request. */
+
 static ngx_int_t
-ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
+ngx_http_etcd_output_step(ngx_http_etcd_output_t *output)
 {
-    ngx_int_t  rc;
+    ngx_int_t           rc;
+    ngx_etcd_status_t  *status;
+
+    status = output->status;
+
+    if (!output->complete && output->busy == NULL) {
+        rc = ngx_etcd_status_run(status,
+                                 ngx_etcd_time_budget_now()
+                                 + NGX_HTTP_ETCD_OUTPUT_BUDGET,
+                                 NGX_HTTP_ETCD_OUTPUT_PIECE);
+
+        if (rc == NGX_ERROR) {
+            return output->headed ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        if (rc == NGX_BUSY) {
+            return ngx_http_etcd_output_busy(output);
+        }
+
+        output->waiting = 0;
+        output->complete = (rc == NGX_OK);
+
+        if (!output->complete
+            && status->out.size < NGX_HTTP_ETCD_OUTPUT_PIECE)
+        {
+            return ngx_http_etcd_output_next(output);
+        }
+    }
 
     rc = ngx_http_etcd_output_header(output);
 
@@ -294,110 +238,49 @@ ngx_http_etcd_output_send(ngx_http_etcd_output_t *output)
         return rc;
     }
 
-    if (output->busy != NULL) {
-        output->state = NGX_HTTP_ETCD_OUTPUT_WAIT;
-        return ngx_http_etcd_output_wait(output);
-    }
-
-    output->state = NGX_HTTP_ETCD_OUTPUT_RENDER;
-
-    ngx_http_etcd_output_enqueue(output);
-
-    return NGX_DONE;
+    return output->busy ? ngx_http_etcd_output_wait(output)
+                        : ngx_http_etcd_output_next(output);
 }
 
-
-static void
-ngx_http_etcd_output_run(ngx_http_etcd_output_t *output)
-{
-    uint64_t           begun;
-    ngx_int_t          rc;
-    ngx_uint_t         n;
-    ngx_event_t       *wev;
-    ngx_etcd_conf_t  **ecf;
-
-    ecf = output->status->conf->clusters.elts;
-    n = output->status->conf->clusters.nelts;
-
-    begun = ngx_etcd_time_budget_now();
-
-    rc = (output->state == NGX_HTTP_ETCD_OUTPUT_RENDER)
-         ? ngx_http_etcd_output_render(output)
-         : ngx_http_etcd_output_send(output);
-
-    if (n != 0) {
-        ngx_etcd_zone_stalled(&ecf[0]->zone,
-                              ngx_etcd_time_budget_now() - begun);
-    }
-
-    if (rc == NGX_DONE) {
-        return;
-    }
-
-    wev = output->request->connection->write;
-
-    if (wev->timer_set && !wev->delayed) {
-        ngx_del_timer(wev);
-    }
-
-    ngx_http_finalize_request(output->request, rc);
-}
-
-
-/* Runs one step of the output that has waited longest. */
 
 static void
 ngx_http_etcd_output_event(ngx_event_t *ev)
 {
-    ngx_uint_t               paused;
-    ngx_queue_t             *q;
+    uint64_t                 begun;
+    ngx_int_t                rc;
+    ngx_event_t             *wev;
     ngx_connection_t        *c;
-    ngx_http_etcd_pace_t    *pace;
+    ngx_etcd_conf_t        **ecf;
+    ngx_http_request_t      *r;
     ngx_http_etcd_output_t  *output;
 
-    pace = ev->data;
-    paused = ev->timedout;
+    output = ev->data;
+    r = output->request;
+    c = r->connection;
 
-    ev->timedout = 0;
+    ngx_http_set_log_request(c->log, r);
 
-    if (ngx_queue_empty(&pace->queue)) {
-        return;
+    begun = ngx_etcd_time_budget_now();
+
+    rc = ngx_http_etcd_output_step(output);
+
+    if (output->status->conf->clusters.nelts != 0) {
+        ecf = output->status->conf->clusters.elts;
+        ngx_etcd_zone_stalled(&ecf[0]->zone,
+                              ngx_etcd_time_budget_now() - begun);
     }
 
-    if (!paused
-        && ngx_etcd_time_budget_now() - pace->posted > NGX_HTTP_ETCD_OUTPUT_GAP)
-    {
-        ngx_add_timer(ev, NGX_HTTP_ETCD_OUTPUT_PAUSE);
-        return;
+    if (rc != NGX_DONE) {
+        wev = c->write;
+
+        if (wev->timer_set && !wev->delayed) {
+            ngx_del_timer(wev);
+        }
+
+        ngx_http_finalize_request(r, rc);
     }
-
-    q = ngx_queue_head(&pace->queue);
-    ngx_queue_remove(q);
-
-    output = ngx_queue_data(q, ngx_http_etcd_output_t, queue);
-    output->queued = 0;
-
-    c = output->request->connection;
-
-    ngx_http_set_log_request(c->log, output->request);
-
-    ngx_http_etcd_output_run(output);
 
     ngx_http_run_posted_requests(c);
-
-    if (!ngx_queue_empty(&pace->queue)) {
-        ngx_http_etcd_output_post(pace);
-    }
-}
-
-
-void
-ngx_http_etcd_output_init(ngx_http_etcd_pace_t *pace)
-{
-    ngx_queue_init(&pace->queue);
-
-    pace->event.handler = ngx_http_etcd_output_event;
-    pace->event.data = pace;
 }
 
 
@@ -406,10 +289,7 @@ ngx_http_etcd_output_cleanup(void *data)
 {
     ngx_http_etcd_output_t *output = data;
 
-    if (output->queued) {
-        ngx_queue_remove(&output->queue);
-    }
-
+    ngx_etcd_event_stop(&output->event);
     ngx_etcd_status_destroy(output->status);
 }
 
@@ -451,7 +331,8 @@ ngx_http_etcd_output_write(ngx_http_request_t *r)
     output = ngx_http_etcd_output_of(r);
 
     if (output == NULL
-        || output->state != NGX_HTTP_ETCD_OUTPUT_WAIT
+        || output->event.posted
+        || output->event.timer_set
         || wev->delayed
         || r->aio)
     {
@@ -476,9 +357,7 @@ ngx_http_etcd_output_write(ngx_http_request_t *r)
         return;
     }
 
-    output->state = NGX_HTTP_ETCD_OUTPUT_SEND;
-
-    ngx_http_etcd_output_enqueue(output);
+    (void) ngx_http_etcd_output_next(output);
 }
 
 
@@ -501,6 +380,9 @@ ngx_http_etcd_output(ngx_http_request_t *r, ngx_etcd_status_t *status)
     output->request = r;
     output->status = status;
 
+    ngx_etcd_event_init(&output->event, ngx_http_etcd_output_event, output,
+                        r->connection->log);
+
     if (ngx_http_etcd_client_watch(r) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -510,7 +392,5 @@ ngx_http_etcd_output(ngx_http_request_t *r, ngx_etcd_status_t *status)
 
     r->main->count++;
 
-    ngx_http_etcd_output_enqueue(output);
-
-    return NGX_DONE;
+    return ngx_http_etcd_output_next(output);
 }

@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Sends a status, at a pace that leaves time for other requests.
+ * Sends a status piece by piece, so that a worker has time for other requests.
  */
 
 
@@ -15,8 +15,6 @@
 #include <ngx_http.h>
 #include <ngx_http_etcd.h>
 
-
-void ngx_http_etcd_output_init(ngx_http_etcd_pace_t *pace);
 
 /*
  * Sends a status; the header is set except for the length.  The result is

@@ -216,7 +216,7 @@ ngx_etcd_status_json_pool(ngx_etcd_status_t *status)
 }
 
 
-/* What is not used: as many keys as the set has, so all of them at once. */
+/* Keys that are not used are shown at once, since they are copied at once. */
 
 static ngx_int_t
 ngx_etcd_status_json_keys(ngx_etcd_status_t *status)
