@@ -18,8 +18,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_status_object.h>
-#include <ngx_etcd_view.h>
 #include <ngx_etcd_text_buffer.h>
+#include <ngx_etcd_view.h>
 
 
 typedef struct ngx_etcd_status_s       ngx_etcd_status_t;
@@ -132,6 +132,45 @@ ngx_uint_t ngx_etcd_status_wanted(ngx_etcd_status_t *status,
 ngx_int_t ngx_etcd_status_open(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 ngx_int_t ngx_etcd_status_read(ngx_etcd_status_t *status);
+
+
+/*
+ * The objects of one kind as rows: each function returns the object of the
+ * status's current row, which is valid until the next call; NULL: there are no
+ * more rows.
+ */
+
+void *ngx_etcd_status_row_nginx(ngx_etcd_status_t *status);
+void *ngx_etcd_status_row_cluster(ngx_etcd_status_t *status);
+void *ngx_etcd_status_row_endpoint(ngx_etcd_status_t *status);
+void *ngx_etcd_status_row_upstream(ngx_etcd_status_t *status);
+void *ngx_etcd_status_row_election(ngx_etcd_status_t *status);
+void *ngx_etcd_status_row_lock(ngx_etcd_status_t *status);
+
+/*
+ * Skips variables that were shown.  A variable with another key in another
+ * context has a number in its name: "$flag (2)".
+ */
+void *ngx_etcd_status_row_variable(ngx_etcd_status_t *status);
+
+void *ngx_etcd_status_row_zone(ngx_etcd_status_t *status);
+
+
+/*
+ * Nearness ("etcd_prefer") in the status: the preference of an upstream, and
+ * the share of its requests that goes to preferred members.  Without the
+ * directive there are no such fields.
+ */
+
+/* Sets the preference; the share is absent. */
+void ngx_etcd_status_near_upstream(ngx_etcd_status_upstream_t *upstream);
+
+/*
+ * Sets the share as this worker balances by its table; NULL: the worker has no
+ * table, and the share stays absent.
+ */
+void ngx_etcd_status_near_share(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_table_t *table);
 
 
 #endif /* _NGX_ETCD_STATUS_H_INCLUDED_ */

@@ -14,7 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_metric.h>
-#include <ngx_etcd_status_row.h>
+#include <ngx_etcd_status.h>
 #include <ngx_etcd_text_buffer.h>
 
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_status_near.h>
+#include <ngx_etcd_status.h>
 #include <ngx_etcd_status_sets.h>
 
 
