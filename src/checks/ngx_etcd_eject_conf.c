@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_eject_conf.h>
-#include <ngx_etcd_parameter.h>
+#include <ngx_etcd_option.h>
 
 
 /* of a window, of a time: nginx's notation */
@@ -17,36 +17,7 @@
 #define NGX_ETCD_EJECT_ANSWERS 20
 #define NGX_ETCD_EJECT_SHARE   30
 
-
-typedef struct {
-    ngx_str_t       name;                           /* with the "=" */
-    ngx_int_t     (*set)(ngx_etcd_eject_conf_t *conf, ngx_str_t *value);
-} ngx_etcd_eject_parameter_t;
-
-
-static ngx_int_t ngx_etcd_eject_conf_errors(ngx_etcd_eject_conf_t *conf,
-    ngx_str_t *value);
-static ngx_int_t ngx_etcd_eject_conf_status(ngx_etcd_eject_conf_t *conf,
-    ngx_str_t *value);
-static ngx_int_t ngx_etcd_eject_conf_window(ngx_etcd_eject_conf_t *conf,
-    ngx_str_t *value);
-static ngx_int_t ngx_etcd_eject_conf_min(ngx_etcd_eject_conf_t *conf,
-    ngx_str_t *value);
-static ngx_int_t ngx_etcd_eject_conf_time(ngx_etcd_eject_conf_t *conf,
-    ngx_str_t *value);
-static ngx_int_t ngx_etcd_eject_conf_max(ngx_etcd_eject_conf_t *conf,
-    ngx_str_t *value);
-
-
-static ngx_etcd_eject_parameter_t  ngx_etcd_eject_parameters[] = {
-    { ngx_string("errors="), ngx_etcd_eject_conf_errors },
-    { ngx_string("status="), ngx_etcd_eject_conf_status },
-    { ngx_string("window="), ngx_etcd_eject_conf_window },
-    { ngx_string("min="), ngx_etcd_eject_conf_min },
-    { ngx_string("time="), ngx_etcd_eject_conf_time },
-    { ngx_string("max="), ngx_etcd_eject_conf_max },
-    { ngx_null_string, NULL }
-};
+#define NGX_ETCD_EJECT_HTTP    1    /* contexts: not for stream */
 
 
 static ngx_int_t
@@ -79,62 +50,75 @@ ngx_etcd_eject_conf_statuses(ngx_etcd_eject_conf_t *conf, u_char *p,
 }
 
 
-static ngx_int_t
-ngx_etcd_eject_conf_parameter(ngx_conf_t *cf, ngx_etcd_eject_conf_t *conf,
-    ngx_str_t *value, ngx_uint_t stream, uint32_t *seen)
+/* Numbers and ranges, separated by commas. */
+
+static char *
+ngx_etcd_eject_conf_status(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
 {
-    ngx_str_t                    rest;
-    ngx_uint_t                   i;
-    ngx_etcd_eject_parameter_t  *parameter;
+    ngx_etcd_eject_conf_t *eject = conf;
 
-    parameter = ngx_etcd_eject_parameters;
+    u_char  *p, *comma, *last;
 
-    for (i = 0; parameter[i].name.len != 0; i++) {
+    ngx_memzero(eject->statuses, sizeof(eject->statuses));
 
-        if (ngx_strncmp(value->data, parameter[i].name.data,
-                        parameter[i].name.len)
-            != 0)
+    last = value->data + value->len;
+
+    for (p = value->data; p != NULL; p = comma ? comma + 1 : NULL) {
+        comma = ngx_strlchr(p, last, ',');
+
+        if (ngx_etcd_eject_conf_statuses(eject, p, (comma ? comma : last) - p)
+            != NGX_OK)
         {
-            continue;
+            return "invalid value";
         }
-
-        if (*seen & 1 << i) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "duplicate parameter \"%V\"", value);
-            return NGX_ERROR;
-        }
-
-        *seen |= 1 << i;
-
-        if (stream && parameter[i].set == ngx_etcd_eject_conf_status) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter "
-                               "\"%V\": there is no status in stream", value);
-            return NGX_ERROR;
-        }
-
-        rest.data = value->data + parameter[i].name.len;
-        rest.len = value->len - parameter[i].name.len;
-
-        if (parameter[i].set(conf, &rest) == NGX_OK) {
-            return NGX_OK;
-        }
-
-        break;
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s",
-                       value, parameter[i].set ? ": invalid value" : "");
+    return NGX_CONF_OK;
+}
 
-    return NGX_ERROR;
+
+static ngx_etcd_option_t  ngx_etcd_eject_options[] = {
+
+    { .name = ngx_string("errors="), .type = NGX_ETCD_OPTION_SHARE,
+      .offset = offsetof(ngx_etcd_eject_conf_t, errors),
+      .min = 1, .max = 100 },
+
+    { .name = ngx_string("status="), .contexts = NGX_ETCD_EJECT_HTTP,
+      .set = ngx_etcd_eject_conf_status },
+
+    { .name = ngx_string("window="), .type = NGX_ETCD_OPTION_TIME,
+      .offset = offsetof(ngx_etcd_eject_conf_t, window),
+      .min = NGX_ETCD_EJECT_MIN_WINDOW, .max = NGX_ETCD_EJECT_MAX_WINDOW },
+
+    { .name = ngx_string("min="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_eject_conf_t, min),
+      .min = 1, .max = NGX_MAX_INT32_VALUE },
+
+    { .name = ngx_string("time="), .type = NGX_ETCD_OPTION_SECONDS,
+      .offset = offsetof(ngx_etcd_eject_conf_t, time),
+      .min = 1, .max = NGX_ETCD_EJECT_MAX_TIME },
+
+    { .name = ngx_string("max="), .type = NGX_ETCD_OPTION_SHARE,
+      .offset = offsetof(ngx_etcd_eject_conf_t, max),
+      .min = 1, .max = 100 },
+
+    ngx_etcd_null_option
+};
+
+
+static char *
+ngx_etcd_eject_conf_stream(ngx_etcd_option_t *option, void *conf)
+{
+    return (option->contexts == NGX_ETCD_EJECT_HTTP)
+           ? "there is no status in stream" : NULL;
 }
 
 
 ngx_etcd_eject_conf_t *
 ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
 {
-    uint32_t                seen;
     ngx_str_t              *value;
-    ngx_uint_t              i;
     ngx_etcd_eject_conf_t  *conf;
 
     conf = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_eject_conf_t));
@@ -150,14 +134,12 @@ ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
     (void) ngx_etcd_eject_conf_statuses(conf, (u_char *) "500-599", 7);
 
     value = cf->args->elts;
-    seen = 0;
 
-    for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_etcd_eject_conf_parameter(cf, conf, &value[i], stream, &seen)
-            != NGX_OK)
-        {
-            return NULL;
-        }
+    if (ngx_etcd_option_read(cf, 1, ngx_etcd_eject_options,
+                             stream ? ngx_etcd_eject_conf_stream : NULL, conf)
+        != NGX_OK)
+    {
+        return NULL;
     }
 
     if (conf->errors == 0) {
@@ -167,99 +149,6 @@ ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
     }
 
     return conf;
-}
-
-
-static ngx_int_t
-ngx_etcd_eject_conf_errors(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
-{
-    return ngx_etcd_parameter_percent(value, &conf->errors);
-}
-
-
-/* Numbers and ranges, separated by commas. */
-
-static ngx_int_t
-ngx_etcd_eject_conf_status(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
-{
-    u_char  *p, *comma, *last;
-
-    ngx_memzero(conf->statuses, sizeof(conf->statuses));
-
-    p = value->data;
-    last = value->data + value->len;
-
-    for ( ;; ) {
-        comma = ngx_strlchr(p, last, ',');
-
-        if (comma == NULL) {
-            return ngx_etcd_eject_conf_statuses(conf, p, last - p);
-        }
-
-        if (ngx_etcd_eject_conf_statuses(conf, p, comma - p) != NGX_OK) {
-            return NGX_ERROR;
-        }
-
-        p = comma + 1;
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_eject_conf_window(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    n = ngx_parse_time(value, 0);
-
-    if (n < NGX_ETCD_EJECT_MIN_WINDOW || n > NGX_ETCD_EJECT_MAX_WINDOW) {
-        return NGX_ERROR;
-    }
-
-    conf->window = n;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_eject_conf_min(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    n = ngx_atoi(value->data, value->len);
-
-    if (n <= 0 || n > NGX_MAX_INT32_VALUE) {
-        return NGX_ERROR;
-    }
-
-    conf->min = n;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_eject_conf_time(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    n = ngx_parse_time(value, 1);
-
-    if (n <= 0 || n > NGX_ETCD_EJECT_MAX_TIME) {
-        return NGX_ERROR;
-    }
-
-    conf->time = n;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_eject_conf_max(ngx_etcd_eject_conf_t *conf, ngx_str_t *value)
-{
-    return ngx_etcd_parameter_percent(value, &conf->max);
 }
 
 

@@ -29,7 +29,7 @@ refused('etcd_eject without errors', upstream($members, 'etcd_eject min=3;'),
         '"etcd_eject" needs the parameter "errors=" in AT', 7);
 refused('etcd_eject with a parameter twice',
         upstream($members, 'etcd_eject errors=50% min=3 min=4;'),
-        'duplicate parameter "min=4" in AT', 7);
+        'invalid parameter "min=4": it is duplicate in AT', 7);
 refused("etcd_eject $_", upstream($members, "etcd_eject errors=50% $_;"),
         "invalid parameter \"$_\" in AT", 7)
     for qw(error=50% once);
