@@ -37,7 +37,7 @@ typedef struct {
     ngx_uint_t                 mandatory;
     ngx_uint_t                 panic;         /* per cent */
     ngx_uint_t                 jitter;        /* per cent of the interval */
-    in_port_t                  port;          /* 0: the member's */
+    ngx_uint_t                 port;          /* 0: the member's */
 
     ngx_str_t                  request;       /* of HTTP */
     ngx_uint_t                 lowest;        /* status that succeeds */

@@ -288,6 +288,55 @@ ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 }
 
 
+static void
+ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    option->directive = (char *) value[0].data;
+    option->file = cf->conf_file->file.name.data;
+    option->line = cf->conf_file->line;
+}
+
+
+ngx_etcd_ssl_t *
+ngx_etcd_ssl_module_create(ngx_conf_t *cf)
+{
+    ngx_etcd_ssl_t  *ssl;
+
+    ssl = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_ssl_t));
+    if (ssl == NULL) {
+        return NULL;
+    }
+
+    ssl->verify_depth = 1;
+    ssl->protocols = NGX_SSL_TLSv1_2|NGX_SSL_TLSv1_3;
+
+    ngx_etcd_ssl_place(cf, &ssl->ciphers);
+
+    return ssl;
+}
+
+
+ngx_int_t
+ngx_etcd_ssl_module_file(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option,
+    char *parameter, ngx_str_t *name)
+{
+    if (name->len == 0) {
+        return NGX_OK;
+    }
+
+    ngx_etcd_ssl_place(cf, option);
+
+    option->value = *name;
+    option->directive = parameter;
+
+    return ngx_conf_full_name(cf->cycle, &option->value, 1);
+}
+
+
 ngx_int_t
 ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
 {
@@ -315,19 +364,6 @@ ngx_etcd_ssl_module_load(ngx_conf_t *cf, ngx_etcd_ssl_t *ssl)
     }
 
     return NGX_OK;
-}
-
-
-static void
-ngx_etcd_ssl_place(ngx_conf_t *cf, ngx_etcd_ssl_option_t *option)
-{
-    ngx_str_t  *value;
-
-    value = cf->args->elts;
-
-    option->directive = (char *) value[0].data;
-    option->file = cf->conf_file->file.name.data;
-    option->line = cf->conf_file->line;
 }
 
 

@@ -40,9 +40,8 @@ refused('etcd_check without certificates',
         . 'in AT', 7);
 
 my %checks = (
-    'there is no such parameter' => [
+    '' => [
         'tcp interval', 'tcp mandatory=on', 'http ssl=on', 'http verify=off',
-        'http',
     ],
     'it is for another type of check' => [
         'tcp uri=/', 'tcp status=200', 'tcp match=a', 'tcp host=a',
@@ -60,10 +59,11 @@ my %checks = (
     ],
     'the number is out of range' => [
         map { "tcp $_" } qw(rises=0 rises=-1 rises=x fails=0 fails=65536 port=0
-                            port=65536 panic=101% panic=-1% jitter=101%),
+                            port=65536),
     ],
-    'it takes a number and "%"' => [
-        map { "tcp $_" } qw(panic=50 panic= panic=% jitter=1),
+    'it must be from 0% to 100%' => [
+        map { "tcp $_" } qw(panic=101% panic=-1% jitter=101% panic=50 panic=
+                            panic=% jitter=1),
     ],
     'it does not begin with "/"' => ['http uri=', 'http uri=health'],
     'spaces and other bytes have to be escaped' => [
@@ -100,7 +100,8 @@ for my $wrong (sort keys %checks) {
         $shown =~ s/^\S+ (?=\S+=|mandatory)// if $wrong eq 'it is duplicate';
 
         refused("etcd_check $check", upstream($members, "etcd_check $check;"),
-                "invalid parameter \"$shown\": $wrong in AT", 7);
+                "invalid parameter \"$shown\"" . ($wrong && ": $wrong")
+                . ' in AT', 7);
     }
 }
 
