@@ -7,52 +7,72 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_default_file.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_pem.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
-#include <ngx_etcd_upstream.h>
 #include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_value_object.h>
 #include <ngx_etcd_variable.h>
 
 
-typedef struct {
-    ngx_str_t                  name;          /* including "=" */
-    ngx_uint_t                 variables;     /* only if the key has some */
-    char                    *(*set)(ngx_conf_t *cf,
-                                    ngx_etcd_set_variable_t *sv,
-                                    ngx_str_t *value);
-} ngx_etcd_set_variable_parameter_t;
+/* contexts: keys with variables; http; after "type=pem" */
+
+#define NGX_ETCD_SET_VARIABLES  0x01
+#define NGX_ETCD_SET_HTTP       0x02
+#define NGX_ETCD_SET_PEM        0x04
 
 
-static char *ngx_etcd_set_variable_default(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
-static char *ngx_etcd_set_variable_default_file(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
-static char *ngx_etcd_set_variable_max_key_bits(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
-static char *ngx_etcd_set_variable_limit(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
-static char *ngx_etcd_set_variable_max_size(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
-static char *ngx_etcd_set_variable_split(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
-static char *ngx_etcd_set_variable_type(ngx_conf_t *cf,
-    ngx_etcd_set_variable_t *sv, ngx_str_t *value);
+static ngx_conf_enum_t  ngx_etcd_set_types[] = {
+    { ngx_string("pem"), 1 },
+    { ngx_null_string, 0 }
+};
 
 
-static ngx_etcd_set_variable_parameter_t  ngx_etcd_set_parameters[] = {
+static ngx_etcd_option_t  ngx_etcd_set_options[] = {
 
-    { ngx_string("default="), 0, ngx_etcd_set_variable_default },
-    { ngx_string("default_file="), 1, ngx_etcd_set_variable_default_file },
-    { ngx_string("limit="), 1, ngx_etcd_set_variable_limit },
-    { ngx_string("max_key_bits="), 1, ngx_etcd_set_variable_max_key_bits },
-    { ngx_string("max_size="), 1, ngx_etcd_set_variable_max_size },
-    { ngx_string("split="), 0, ngx_etcd_set_variable_split },
-    { ngx_string("type="), 1, ngx_etcd_set_variable_type },
+    { .name = ngx_string("cluster="), .type = NGX_ETCD_OPTION_READ,
+      .min = 1 },
 
-    { ngx_null_string, 0, NULL }
+    { .name = ngx_string("default="), .type = NGX_ETCD_OPTION_STRING,
+      .offset = offsetof(ngx_etcd_set_variable_t, otherwise) },
+
+    { .name = ngx_string("default_file="), .type = NGX_ETCD_OPTION_STRING,
+      .offset = offsetof(ngx_etcd_set_variable_t, default_file), .min = 1,
+      .contexts = NGX_ETCD_SET_VARIABLES|NGX_ETCD_SET_PEM },
+
+    { .name = ngx_string("limit="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_set_variable_t, limit),
+      .min = 1, .max = NGX_ETCD_VALUE_MAP_MAX_LIMIT,
+      .contexts = NGX_ETCD_SET_VARIABLES,
+      .otherwise = "it must be a number from 1 to 1000000" },
+
+    { .name = ngx_string("max_key_bits="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_set_variable_t, max_bits),
+      .min = NGX_ETCD_PEM_LEAST_BITS, .max = NGX_ETCD_PEM_MOST_BITS,
+      .contexts = NGX_ETCD_SET_VARIABLES|NGX_ETCD_SET_PEM,
+      .otherwise = "it must be a number from 1024 to 16384" },
+
+    { .name = ngx_string("max_size="), .type = NGX_ETCD_OPTION_SIZE,
+      .offset = offsetof(ngx_etcd_set_variable_t, max_size),
+      .min = 1, .max = NGX_ETCD_VALUE_MAP_MAX_SIZE,
+      .contexts = NGX_ETCD_SET_VARIABLES,
+      .otherwise = "it must be a size from 1 to 64k" },
+
+    /* compiled by the caller */
+
+    { .name = ngx_string("split="), .type = NGX_ETCD_OPTION_STRING,
+      .offset = offsetof(ngx_etcd_set_variable_t, split), .min = 1,
+      .otherwise = "it is empty" },
+
+    { .name = ngx_string("type="), .type = NGX_ETCD_OPTION_ENUM,
+      .offset = offsetof(ngx_etcd_set_variable_t, secret),
+      .contexts = NGX_ETCD_SET_VARIABLES|NGX_ETCD_SET_HTTP,
+      .names = ngx_etcd_set_types,
+      .otherwise = "the only type is \"pem\"" },
+
+    ngx_etcd_null_option
 };
 
 
@@ -101,79 +121,41 @@ ngx_etcd_set_variable_pattern(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 }
 
 
-static ngx_int_t
-ngx_etcd_set_variable_parameter(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value, ngx_uint_t *seen)
+static char *
+ngx_etcd_set_variable_allowed(ngx_etcd_option_t *option, void *conf)
 {
-    char                               *err;
-    ngx_str_t                           rest;
-    ngx_uint_t                          i;
-    ngx_etcd_set_variable_parameter_t  *parameter;
+    ngx_etcd_set_variable_t *sv = conf;
 
-    for (i = 0; ngx_etcd_set_parameters[i].set != NULL; i++) {
-        parameter = &ngx_etcd_set_parameters[i];
-
-        if (value->len < parameter->name.len
-            || ngx_strncmp(value->data, parameter->name.data,
-                           parameter->name.len)
-               != 0)
-        {
-            continue;
-        }
-
-        if (*seen & (1 << i)) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "duplicate parameter \"%V\"", value);
-            return NGX_ERROR;
-        }
-
-        if (parameter->variables && sv->pattern.nvariables == 0) {
-            err = "needs a key with variables";
-
-        } else {
-            rest.data = value->data + parameter->name.len;
-            rest.len = value->len - parameter->name.len;
-
-            err = parameter->set(cf, sv, &rest);
-        }
-
-        if (err == NULL) {
-            *seen |= 1 << i;
-            return NGX_OK;
-        }
-
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "parameter \"%V\" %s", value,
-                           err);
-        return NGX_ERROR;
+    if ((option->contexts & NGX_ETCD_SET_VARIABLES)
+        && sv->pattern.nvariables == 0)
+    {
+        return "it needs a key with variables";
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                       value);
+    if ((option->contexts & NGX_ETCD_SET_HTTP) && sv->stream) {
+        return "it is for http only";
+    }
 
-    return NGX_ERROR;
+    if ((option->contexts & NGX_ETCD_SET_PEM) && !sv->secret) {
+        return "it needs \"type=pem\" before it";
+    }
+
+    return NULL;
 }
 
 
 static ngx_int_t
 ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
-    ngx_str_t   *value;
-    ngx_uint_t   i, seen;
+    ngx_str_t  *value;
 
     value = cf->args->elts;
-    seen = 0;
 
-    for (i = 3; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "cluster=", 8) == 0) {
-            continue;
-        }
-
-        if (ngx_etcd_set_variable_parameter(cf, sv, &value[i], &seen)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
+    if (ngx_etcd_option_read(cf, 3, ngx_etcd_set_options,
+                             ngx_etcd_set_variable_allowed, sv)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
     }
 
     if (!sv->secret) {
@@ -189,10 +171,11 @@ ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_OK;
     }
 
-    if (sv->split.data != NULL) {
+    if (sv->split.data != NULL || sv->otherwise.data != NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"split=\" and \"type=pem\" of \"%V\" exclude "
-                           "each other", &value[1]);
+                           "\"%s\" and \"type=pem\" of \"%V\" exclude "
+                           "each other",
+                           sv->split.data ? "split=" : "default=", &value[1]);
         return NGX_ERROR;
     }
 
@@ -220,7 +203,7 @@ ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_ERROR;
     }
 
-    sv->cluster = ngx_etcd_upstream_cluster(cf, 3);
+    sv->cluster = ngx_etcd_option_cluster(cf, 3);
     if (sv->cluster == NULL) {
         return NGX_ERROR;
     }
@@ -421,134 +404,6 @@ ngx_etcd_set_variable_find(ngx_array_t *uses, void *variable)
             return &use[i];
         }
     }
-
-    return NULL;
-}
-
-
-static char *
-ngx_etcd_set_variable_default(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value)
-{
-    if (sv->secret) {
-        return "is not for \"type=pem\", which has \"default_file=\"";
-    }
-
-    sv->otherwise = *value;
-
-    return NULL;
-}
-
-
-static char *
-ngx_etcd_set_variable_default_file(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value)
-{
-    if (!sv->secret) {
-        return "needs \"type=pem\" before it";
-    }
-
-    if (value->len == 0) {
-        return "has no path";
-    }
-
-    sv->default_file = *value;
-
-    return NULL;
-}
-
-
-static char *
-ngx_etcd_set_variable_limit(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    n = ngx_atoi(value->data, value->len);
-
-    if (n <= 0 || n > NGX_ETCD_VALUE_MAP_MAX_LIMIT) {
-        return "is invalid, it must be a number from 1 to 1000000";
-    }
-
-    sv->limit = n;
-
-    return NULL;
-}
-
-
-static char *
-ngx_etcd_set_variable_max_size(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value)
-{
-    ssize_t  size;
-
-    size = ngx_parse_size(value);
-
-    if (size <= 0 || size > NGX_ETCD_VALUE_MAP_MAX_SIZE) {
-        return "is invalid, it must be a size from 1 to 64k";
-    }
-
-    sv->max_size = size;
-
-    return NULL;
-}
-
-
-static char *
-ngx_etcd_set_variable_max_key_bits(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    if (!sv->secret) {
-        return "needs \"type=pem\" before it";
-    }
-
-    n = ngx_atoi(value->data, value->len);
-
-    if (n < NGX_ETCD_PEM_LEAST_BITS || n > NGX_ETCD_PEM_MOST_BITS) {
-        return "is invalid, it must be a number from 1024 to 16384";
-    }
-
-    sv->max_bits = n;
-
-    return NULL;
-}
-
-
-/* The caller compiles the text. */
-
-static char *
-ngx_etcd_set_variable_split(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value)
-{
-    if (value->len == 0) {
-        return "is empty";
-    }
-
-    sv->split = *value;
-
-    return NULL;
-}
-
-
-static char *
-ngx_etcd_set_variable_type(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv,
-    ngx_str_t *value)
-{
-    if (!ngx_etcd_str_is(value, "pem")) {
-        return "is unknown, the only type is \"pem\"";
-    }
-
-    if (sv->stream) {
-        return "is for http only";
-    }
-
-    if (sv->otherwise.data != NULL) {
-        return "has no \"default=\", but \"default_file=\"";
-    }
-
-    sv->secret = 1;
 
     return NULL;
 }
