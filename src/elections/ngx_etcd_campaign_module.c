@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_lease.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_str.h>
 
 
@@ -144,101 +145,32 @@ ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text, ngx_uint_t strict,
 
 
 static char *
-ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
-    ngx_str_t *value)
+ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
 {
-    char  *rv;
+    ngx_etcd_campaign_t *campaign = conf;
 
-    if (value->len > NGX_ETCD_ELECTION_SLOT_MAX_VALUE) {
-        return "has a value that is too long";
-    }
+    char  *rv;
 
     rv = ngx_etcd_campaign_expand(cf, value, 1, &campaign->value);
 
-    if (rv != NGX_CONF_OK) {
-        return rv;
-    }
-
-    return (campaign->value.len <= NGX_ETCD_ELECTION_SLOT_MAX_VALUE)
-           ? NGX_CONF_OK : "has a value that is too long";
+    return (rv == NGX_CONF_OK
+            && campaign->value.len > NGX_ETCD_ELECTION_SLOT_MAX_VALUE)
+           ? "it is too long" : rv;
 }
 
 
-static char *
-ngx_etcd_campaign_ttl(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
-    ngx_str_t *value)
-{
-    time_t  ttl;
+static ngx_etcd_option_t  ngx_etcd_campaign_options[] = {
 
-    ttl = ngx_parse_time(value, 1);
+    { .name = ngx_string("value="), .set = ngx_etcd_campaign_value },
 
-    if (ttl == (time_t) NGX_ERROR) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid \"ttl=%V\"", value);
-        return NGX_CONF_ERROR;
-    }
+    { .name = ngx_string("ttl="), .type = NGX_ETCD_OPTION_SECONDS,
+      .offset = offsetof(ngx_etcd_campaign_t, ttl),
+      .min = NGX_ETCD_LEASE_MIN_TTL, .max = NGX_ETCD_LEASE_MAX_TTL,
+      .otherwise = "it must be a time from 2s to 1d" },
 
-    if (ttl < NGX_ETCD_LEASE_MIN_TTL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"ttl=%V\" is less than the minimum of %ds",
-                           value, NGX_ETCD_LEASE_MIN_TTL);
-        return NGX_CONF_ERROR;
-    }
-
-    if (ttl > NGX_ETCD_LEASE_MAX_TTL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"ttl=%V\" exceeds the maximum of %ds",
-                           value, NGX_ETCD_LEASE_MAX_TTL);
-        return NGX_CONF_ERROR;
-    }
-
-    campaign->ttl = ttl;
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_etcd_campaign_parameters(ngx_conf_t *cf, ngx_etcd_campaign_t *campaign,
-    ngx_uint_t first)
-{
-    char        *rv;
-    ngx_str_t   *value, arg;
-    ngx_uint_t   i, valued;
-
-    value = cf->args->elts;
-    valued = 0;
-
-    for (i = first; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "value=", 6) == 0 && !valued++) {
-            arg.data = value[i].data + 6;
-            arg.len = value[i].len - 6;
-            rv = ngx_etcd_campaign_value(cf, campaign, &arg);
-
-        } else if (ngx_strncmp(value[i].data, "ttl=", 4) == 0
-                   && campaign->ttl == 0)
-        {
-            arg.data = value[i].data + 4;
-            arg.len = value[i].len - 4;
-            rv = ngx_etcd_campaign_ttl(cf, campaign, &arg);
-
-        } else {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-
-        if (rv != NGX_CONF_OK) {
-            return rv;
-        }
-    }
-
-    if (campaign->ttl == 0) {
-        campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
-    }
-
-    return NGX_CONF_OK;
-}
+    ngx_etcd_null_option
+};
 
 
 static ngx_uint_t
@@ -341,7 +273,6 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 
-    char                 *rv;
     ngx_str_t            *value;
     ngx_etcd_campaign_t  *campaign;
 
@@ -373,11 +304,12 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     campaign->value = cf->cycle->hostname;
+    campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
 
-    rv = ngx_etcd_campaign_parameters(cf, campaign, 3);
-
-    if (rv != NGX_CONF_OK) {
-        return rv;
+    if (ngx_etcd_option_read(cf, 3, ngx_etcd_campaign_options, NULL, campaign)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
     /* the value is also the value of a variable */
@@ -397,7 +329,6 @@ ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 
-    char                 *rv;
     ngx_str_t            *value;
     ngx_etcd_campaign_t  *campaign;
 
@@ -409,15 +340,15 @@ ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     campaign->kind = NGX_ETCD_ELECTION_SLOT_REGISTRATION;
+    campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
 
-    rv = ngx_etcd_campaign_expand(cf, &value[1], 0, &campaign->key);
-
-    if (rv == NGX_CONF_OK) {
-        rv = ngx_etcd_campaign_parameters(cf, campaign, 2);
-    }
-
-    if (rv != NGX_CONF_OK) {
-        return rv;
+    if (ngx_etcd_campaign_expand(cf, &value[1], 0, &campaign->key)
+        != NGX_CONF_OK
+        || ngx_etcd_option_read(cf, 2, ngx_etcd_campaign_options, NULL,
+                                campaign)
+           != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
     if (campaign->value.data == NULL) {

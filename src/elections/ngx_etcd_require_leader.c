@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_compat.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_require_leader.h>
 
 
@@ -77,10 +78,15 @@ typedef struct {
 } ngx_etcd_require_leader_peer_t;
 
 
-#if (NGX_SSL)
+static ngx_etcd_option_t  ngx_etcd_require_leader_options[] = {
 
+    { .name = ngx_string("status="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_require_leader_t, status),
+      .min = 400, .max = 599,
+      .otherwise = "it must be between 400 and 599" },
 
-#endif
+    ngx_etcd_null_option
+};
 
 
 void
@@ -104,32 +110,6 @@ ngx_etcd_require_leader_merge(ngx_etcd_require_leader_t *require,
     if (require->campaign == NGX_CONF_UNSET_PTR) {
         require->campaign = NULL;
     }
-}
-
-
-static char *
-ngx_etcd_require_leader_set_status(ngx_conf_t *cf,
-    ngx_etcd_require_leader_t *require, ngx_str_t *value)
-{
-    ngx_int_t  status;
-
-    if (ngx_strncmp(value->data, "status=", 7) != 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                           value);
-        return NGX_CONF_ERROR;
-    }
-
-    status = ngx_atoi(value->data + 7, value->len - 7);
-
-    if (status < 400 || status > 599) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" must be between 400 and 599", value);
-        return NGX_CONF_ERROR;
-    }
-
-    require->status = status;
-
-    return NGX_CONF_OK;
 }
 
 
@@ -159,9 +139,10 @@ ngx_etcd_require_leader_require(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    return (cf->args->nelts == 3)
-           ? ngx_etcd_require_leader_set_status(cf, require, &value[2])
-           : NGX_CONF_OK;
+    return (ngx_etcd_option_read(cf, 2, ngx_etcd_require_leader_options, NULL,
+                                 require)
+            == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 
