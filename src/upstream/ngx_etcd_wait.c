@@ -8,41 +8,27 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_wait.h>
 
 
-static ngx_int_t
-ngx_etcd_wait_parameter(ngx_etcd_wait_t *wait, ngx_str_t *value)
-{
-    ngx_int_t  n;
+static ngx_etcd_option_t  ngx_etcd_wait_options[] = {
 
-    if (ngx_strcmp(value->data, "full") == 0) {
-        wait->full = 1;
-        return NGX_OK;
-    }
+    { .name = ngx_string("queue="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_wait_t, limit), .min = 1 },
 
-    if (ngx_strncmp(value->data, "queue=", 6) != 0) {
-        return NGX_ERROR;
-    }
+    { .name = ngx_string("full"), .type = NGX_ETCD_OPTION_FLAG,
+      .offset = offsetof(ngx_etcd_wait_t, full) },
 
-    n = ngx_atoi(value->data + 6, value->len - 6);
-
-    if (n == NGX_ERROR || n == 0) {
-        return NGX_ERROR;
-    }
-
-    wait->limit = n;
-
-    return NGX_OK;
-}
+    ngx_etcd_null_option
+};
 
 
 static char *
 ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
 {
-    ngx_str_t   *value;
-    ngx_uint_t   i;
+    ngx_str_t  *value;
 
     value = cf->args->elts;
 
@@ -63,15 +49,9 @@ ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
 
     wait->limit = NGX_ETCD_WAIT_QUEUE;
 
-    for (i = 3; i < cf->args->nelts; i++) {
-        if (ngx_etcd_wait_parameter(wait, &value[i]) != NGX_OK) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    return NGX_CONF_OK;
+    return (ngx_etcd_option_read(cf, 3, ngx_etcd_wait_options, NULL, wait)
+            == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

@@ -652,10 +652,13 @@ sub waits {
         'etcd_wait api soon;'          => 'invalid time "soon"',
         'etcd_wait api 0;'             => 'invalid time "0"',
         'etcd_wait api -1s;'           => 'invalid time "-1s"',
-        'etcd_wait api 1s queue=0;'    => 'invalid parameter "queue=0"',
-        'etcd_wait api 1s queue=-1;'   => 'invalid parameter "queue=-1"',
-        'etcd_wait api 1s queue=many;' => 'invalid parameter "queue=many"',
-        'etcd_wait api 1s queue=;'     => 'invalid parameter "queue="',
+        'etcd_wait api 1s queue=1 queue=2;'
+            => 'invalid parameter "queue=2": it is duplicate',
+        'etcd_wait api 1s full full;'
+            => 'invalid parameter "full": it is duplicate',
+        (map { ("etcd_wait api 1s queue=$_;"
+                => "invalid parameter \"queue=$_\": invalid value") }
+             '0', '-1', 'many', '', '9223372036854775808'),
         'etcd_wait api 1s tail=5;'     => 'invalid parameter "tail=5"',
     );
 
