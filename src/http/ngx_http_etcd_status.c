@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_etcd_metrics.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_status_json.h>
 #include <ngx_etcd_str.h>
 #include <ngx_http_etcd_output.h>
@@ -339,50 +340,50 @@ ngx_http_etcd_status_handler(ngx_http_request_t *r)
 }
 
 
-static ngx_int_t
-ngx_http_etcd_status_parameter(ngx_conf_t *cf,
-    ngx_http_etcd_status_conf_t *conf, ngx_uint_t i)
+static char *
+ngx_http_etcd_status_parameter(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
 {
-    ngx_str_t  *value;
+    ngx_http_etcd_status_conf_t *status = conf;
 
-    value = cf->args->elts;
+    ngx_str_t  *first;
 
-    if (ngx_strcmp(value[i].data, "members=on") == 0) {
-        conf->members = 1;
-        return NGX_OK;
+    if (ngx_strchr(value->data, '=') != NULL) {
+        return "";
     }
 
-    if (ngx_strcmp(value[i].data, "members=off") == 0) {
-        conf->members = 0;
-        return NGX_OK;
-    }
-
-    if (ngx_strchr(value[i].data, '=') != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\", there are: members=on, "
-                           "members=off", &value[i]);
-        return NGX_ERROR;
-    }
-
-    if (ngx_http_etcd_status_find(&value[i]) == NULL) {
+    if (ngx_http_etcd_status_find(value) == NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid status format \"%V\", there are: json, "
-                           "html, prometheus", &value[i]);
-        return NGX_ERROR;
+                           "html, prometheus", value);
+        return NGX_CONF_ERROR;
     }
 
-    if (i != 1) {
+    first = cf->args->elts;
+    first++;
+
+    if (value->data != first->data) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "status format \"%V\" %s", &value[i],
-                           conf->format.len ? "is the second one"
-                                            : "is not the first parameter");
-        return NGX_ERROR;
+                           "status format \"%V\" %s", value,
+                           status->format.len ? "is the second one"
+                                              : "is not the first parameter");
+        return NGX_CONF_ERROR;
     }
 
-    conf->format = value[i];
+    status->format = *value;
 
-    return NGX_OK;
+    return NGX_CONF_OK;
 }
+
+
+static ngx_etcd_option_t  ngx_http_etcd_status_options[] = {
+
+    { .name = ngx_string("members="), .type = NGX_ETCD_OPTION_ENUM,
+      .offset = offsetof(ngx_http_etcd_status_conf_t, members),
+      .names = ngx_etcd_option_switch },
+
+    { .name = ngx_null_string, .set = ngx_http_etcd_status_parameter }
+};
 
 
 char *
@@ -390,7 +391,6 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    ngx_uint_t                 i;
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
@@ -402,13 +402,10 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     clcf->handler = ngx_http_etcd_status_handler;
     elcf->status.members = 0;
 
-    for (i = 1; i < cf->args->nelts; i++) {
-        if (ngx_http_etcd_status_parameter(cf, &elcf->status, i) != NGX_OK) {
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    return NGX_CONF_OK;
+    return (ngx_etcd_option_read(cf, 1, ngx_http_etcd_status_options, NULL,
+                                 &elcf->status)
+            == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

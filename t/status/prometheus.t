@@ -439,9 +439,11 @@ for (['etcd_status xml', 'invalid status format "xml"'],
      ['etcd_status json json', 'status format "json" is the second one'],
      ['etcd_status json xml', 'invalid status format "xml"'],
      (map { ["etcd_status $_",
-             'invalid parameter "' . s/.* //r
-             . '", there are: members=on, members=off'] }
-          'members=yes', 'json members=yes', 'json member=on', 'members='),
+             'invalid parameter "' . s/.* //r . '": invalid value'] }
+          'members=yes', 'json members=yes', 'members='),
+     ['etcd_status members=on members=off',
+      'invalid parameter "members=off": it is duplicate'],
+     ['etcd_status json member=on', 'invalid parameter "member=on"'],
      ['etcd_status; etcd_status', '"etcd_status" directive is duplicate'])
 {
     my ($ok, $output) = $refused->configtest(
