@@ -33,28 +33,49 @@ static void ngx_etcd_exit_process(ngx_cycle_t *cycle);
 static char *ngx_etcd_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_cluster_id(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 static char *ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data);
-static char *ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data);
-static char *ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data);
-static char *ngx_etcd_message_size(ngx_conf_t *cf, void *post, void *data);
+static char *ngx_etcd_bounds(ngx_conf_t *cf, void *post, void *data);
+static char *ngx_etcd_not_empty(ngx_conf_t *cf, void *post, void *data);
+
+
+/* after nginx's own handlers: the bounds of a time or size, and what to say */
+
+typedef struct {
+    ngx_conf_post_handler_pt   post_handler;
+    ngx_int_t                  min;
+    ngx_int_t                  max;
+    char                      *less;
+    char                      *more;
+} ngx_etcd_bounds_t;
 
 
 static ngx_conf_post_t  ngx_etcd_zone_size_post = { ngx_etcd_zone_size };
 
 
-static ngx_conf_post_t  ngx_etcd_ping_interval_post = {
-    ngx_etcd_ping_interval
+static ngx_conf_post_t  ngx_etcd_not_empty_post = { ngx_etcd_not_empty };
+
+
+static ngx_etcd_bounds_t  ngx_etcd_lock_ttl_bounds = {
+    ngx_etcd_bounds, NGX_ETCD_LEASE_MIN_TTL, NGX_ETCD_LEASE_MAX_TTL,
+    "must be at least 2s", "must be at most 86400s"
 };
 
 
-static ngx_conf_post_t  ngx_etcd_time_not_zero_post = {
-    ngx_etcd_time_not_zero
+static ngx_etcd_bounds_t  ngx_etcd_ping_interval_bounds = {
+    ngx_etcd_bounds, NGX_ETCD_MIN_PING_INTERVAL, NGX_MAX_INT_T_VALUE,
+    "must be at least 5s: etcd closes the connections of clients that ping "
+    "more often", NULL
 };
 
 
-static ngx_conf_post_t  ngx_etcd_message_size_post = {
-    ngx_etcd_message_size
+static ngx_etcd_bounds_t  ngx_etcd_time_not_zero_bounds = {
+    ngx_etcd_bounds, 1, NGX_MAX_INT_T_VALUE, "must not be 0", NULL
+};
+
+
+static ngx_etcd_bounds_t  ngx_etcd_message_size_bounds = {
+    ngx_etcd_bounds, NGX_ETCD_MIN_MESSAGE_SIZE, NGX_MAX_INT_T_VALUE,
+    "must be at least 64k: a key and its value are in one message", NULL
 };
 
 
@@ -98,7 +119,7 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.resolver_timeout),
-      &ngx_etcd_time_not_zero_post },
+      &ngx_etcd_time_not_zero_bounds },
 
     { ngx_string("auto_sync"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -116,17 +137,17 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("namespace"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_namespace,
+      ngx_conf_set_str_slot,
       0,
-      0,
-      NULL },
+      offsetof(ngx_etcd_conf_t, client.key_namespace),
+      &ngx_etcd_not_empty_post },
 
     { ngx_string("user"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_credentials_user,
+      ngx_conf_set_str_slot,
       0,
-      0,
-      NULL },
+      offsetof(ngx_etcd_conf_t, client.user),
+      &ngx_etcd_not_empty_post },
 
     { ngx_string("password_file"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -140,35 +161,35 @@ static ngx_command_t  ngx_etcd_commands[] = {
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.connect_timeout),
-      &ngx_etcd_time_not_zero_post },
+      &ngx_etcd_time_not_zero_bounds },
 
     { ngx_string("request_timeout"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.request_timeout),
-      &ngx_etcd_time_not_zero_post },
+      &ngx_etcd_time_not_zero_bounds },
 
     { ngx_string("ping_interval"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.ping_interval),
-      &ngx_etcd_ping_interval_post },
+      &ngx_etcd_ping_interval_bounds },
 
     { ngx_string("ping_timeout"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_msec_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.ping_timeout),
-      &ngx_etcd_time_not_zero_post },
+      &ngx_etcd_time_not_zero_bounds },
 
     { ngx_string("max_message_size"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_size_slot,
       0,
       offsetof(ngx_etcd_conf_t, client.max_message_size),
-      &ngx_etcd_message_size_post },
+      &ngx_etcd_message_size_bounds },
 
     { ngx_string("audit_interval"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -193,10 +214,10 @@ static ngx_command_t  ngx_etcd_commands[] = {
 
     { ngx_string("lock_ttl"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_etcd_lock_conf_ttl,
+      ngx_conf_set_sec_slot,
       0,
-      0,
-      NULL },
+      offsetof(ngx_etcd_conf_t, lock_ttl),
+      &ngx_etcd_lock_ttl_bounds },
 
     { ngx_string("lock_waiters"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
@@ -526,6 +547,10 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     client->name = ecf->name;
 
+    if (client->key_namespace.data == NULL) {
+        ngx_str_set(&client->key_namespace, "");
+    }
+
     rv = ngx_etcd_ssl_module_done(cf, ecf);
 
     if (rv != NGX_CONF_OK) {
@@ -652,29 +677,6 @@ ngx_etcd_cluster_id(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
 
 static char *
-ngx_etcd_namespace(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_etcd_conf_t *ecf = conf;
-
-    ngx_str_t  *value;
-
-    if (ecf->client.key_namespace.len != 0) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (value[1].len == 0) {
-        return "is empty";
-    }
-
-    ecf->client.key_namespace = value[1];
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
 ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data)
 {
     size_t *sp = data;
@@ -704,36 +706,23 @@ ngx_etcd_zone_size(ngx_conf_t *cf, void *post, void *data)
 
 
 static char *
-ngx_etcd_ping_interval(ngx_conf_t *cf, void *post, void *data)
+ngx_etcd_bounds(ngx_conf_t *cf, void *post, void *data)
 {
-    ngx_msec_t *np = data;
+    ngx_int_t *np = data;
+    ngx_etcd_bounds_t *bounds = post;
 
-    if (*np < NGX_ETCD_MIN_PING_INTERVAL) {
-        return "must be at least 5s: etcd closes the connections of clients "
-               "that ping more often";
+    if (*np < bounds->min) {
+        return bounds->less;
     }
 
-    return NGX_CONF_OK;
+    return (*np > bounds->max) ? bounds->more : NGX_CONF_OK;
 }
 
 
 static char *
-ngx_etcd_time_not_zero(ngx_conf_t *cf, void *post, void *data)
+ngx_etcd_not_empty(ngx_conf_t *cf, void *post, void *data)
 {
-    ngx_msec_t *np = data;
+    ngx_str_t *text = data;
 
-    return (*np == 0) ? "must not be 0" : NGX_CONF_OK;
-}
-
-
-static char *
-ngx_etcd_message_size(ngx_conf_t *cf, void *post, void *data)
-{
-    size_t *sp = data;
-
-    if (*sp < NGX_ETCD_MIN_MESSAGE_SIZE) {
-        return "must be at least 64k: a key and its value are in one message";
-    }
-
-    return NGX_CONF_OK;
+    return (text->len == 0) ? "is empty" : NGX_CONF_OK;
 }

@@ -86,8 +86,6 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     ecf->file = cf->conf_file->file.name.data;
     ecf->line = cf->conf_file->line;
 
-    ngx_str_set(&ecf->client.key_namespace, "");
-
     ecf->client.resolver_timeout = NGX_CONF_UNSET_MSEC;
     ecf->client.rebalance = NGX_CONF_UNSET_MSEC;
     ecf->client.auto_sync = NGX_CONF_UNSET_MSEC;
@@ -139,29 +137,6 @@ ngx_etcd_conf_push(ngx_array_t *array, void *pointer)
     *p = pointer;
 
     return NGX_OK;
-}
-
-
-char *
-ngx_etcd_credentials_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_etcd_conf_t *ecf = conf;
-
-    ngx_str_t  *value;
-
-    if (ecf->client.user.len != 0) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-
-    if (value[1].len == 0) {
-        return "is empty";
-    }
-
-    ecf->client.user = value[1];
-
-    return NGX_CONF_OK;
 }
 
 

@@ -104,9 +104,7 @@ ngx_int_t ngx_etcd_conf_push(ngx_array_t *array, void *pointer);
  * "etcd" blocks.
  */
 
-/* Handlers of the directives; conf is an ngx_etcd_conf_t. */
-
-char *ngx_etcd_credentials_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+/* Handler of "password_file"; conf is an ngx_etcd_conf_t. */
 char *ngx_etcd_credentials_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /* Called at the end of the block: checks that both directives are given. */

@@ -497,33 +497,3 @@ ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf)
 
     return NGX_OK;
 }
-
-
-char *
-ngx_etcd_lock_conf_ttl(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
-{
-    ngx_etcd_conf_t *ecf = conf;
-
-    ngx_str_t  *value;
-
-    if (ecf->lock_ttl != NGX_CONF_UNSET) {
-        return "is duplicate";
-    }
-
-    value = cf->args->elts;
-    ecf->lock_ttl = ngx_parse_time(&value[1], 1);
-
-    if (ecf->lock_ttl == (time_t) NGX_ERROR) {
-        return "invalid value";
-    }
-
-    if (ecf->lock_ttl < NGX_ETCD_LEASE_MIN_TTL) {
-        return "must be at least 2s";
-    }
-
-    if (ecf->lock_ttl > NGX_ETCD_LEASE_MAX_TTL) {
-        return "must be at most 86400s";
-    }
-
-    return NGX_CONF_OK;
-}

@@ -96,8 +96,5 @@ ngx_int_t ngx_etcd_lock_conf_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
  */
 ngx_int_t ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf);
 
-/* Handler of the "lock_ttl" directive of "etcd" blocks. */
-char *ngx_etcd_lock_conf_ttl(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-
 
 #endif /* _NGX_ETCD_LOCK_CONF_H_INCLUDED_ */
