@@ -8,18 +8,21 @@
 #include <ngx_core.h>
 #include <ngx_etcd_lease.h>
 #include <ngx_etcd_lock_conf.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_str.h>
 
 
-/* parameters that must be equal in all directives of a name; UNSET: default */
+/* the parameters; those here must be equal in all directives of a name */
 
 typedef struct {
-    ngx_str_t    cluster;
-    ngx_uint_t   permits;
-    ngx_uint_t   handoff;
-    ngx_msec_t   linger;
+    ngx_uint_t              permits;
+    ngx_uint_t              handoff;
+    ngx_msec_t              linger;
+    ngx_etcd_lock_conf_t   *lock;
 } ngx_etcd_lock_shared_t;
+
+#define NGX_ETCD_IN_LOCK  offsetof(ngx_etcd_lock_shared_t, lock)
 
 
 static char *
@@ -54,113 +57,58 @@ ngx_etcd_lock_is_name(ngx_str_t *name)
 }
 
 
-static ngx_uint_t
-ngx_etcd_lock_is_parameter(ngx_str_t *value)
-{
-    ngx_uint_t  i;
-
-    static char  *names[] = {
-        "cluster=", "wait=", "queue=", "permits=", "handoff=", "linger=",
-        "empty=", NULL
-    };
-
-    for (i = 0; names[i] != NULL; i++) {
-        if (ngx_strncmp(value->data, names[i], ngx_strlen(names[i])) == 0) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
+static ngx_conf_enum_t  ngx_etcd_lock_empty[] = {
+    { ngx_string("pass"), 1 },
+    { ngx_null_string, 0 }
+};
 
 
-static char *
-ngx_etcd_lock_number(ngx_conf_t *cf, ngx_str_t *value, size_t prefix,
-    ngx_uint_t min, ngx_uint_t max, ngx_uint_t *number)
-{
-    ngx_int_t  n;
+static ngx_etcd_option_t  ngx_etcd_lock_options[] = {
 
-    n = ngx_atoi(value->data + prefix, value->len - prefix);
+    { .name = ngx_string("cluster="), .type = NGX_ETCD_OPTION_READ,
+      .min = 1 },
 
-    if (n == NGX_ERROR || (ngx_uint_t) n < min || (ngx_uint_t) n > max) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%V\" must be between %ui and %ui", value, min,
-                           max);
-        return NGX_CONF_ERROR;
-    }
+    { .name = ngx_string("wait="), .type = NGX_ETCD_OPTION_TIME,
+      .conf = NGX_ETCD_IN_LOCK,
+      .offset = offsetof(ngx_etcd_lock_conf_t, wait) },
 
-    *number = n;
+    { .name = ngx_string("queue="), .type = NGX_ETCD_OPTION_NUMBER,
+      .conf = NGX_ETCD_IN_LOCK,
+      .offset = offsetof(ngx_etcd_lock_conf_t, queue),
+      .min = 1, .max = NGX_MAX_INT32_VALUE,
+      .otherwise = "it must be between 1 and 2147483647" },
 
-    return NGX_CONF_OK;
-}
+    { .name = ngx_string("permits="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_lock_shared_t, permits),
+      .min = 1, .max = NGX_ETCD_LOCK_MAX_PERMITS,
+      .otherwise = "it must be between 1 and 1000000" },
 
+    { .name = ngx_string("handoff="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_lock_shared_t, handoff),
+      .max = NGX_ETCD_LOCK_MAX_HANDOFF,
+      .otherwise = "it must be between 0 and 1023" },
 
-static char *
-ngx_etcd_lock_parameter(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock,
-    ngx_etcd_lock_shared_t *shared, ngx_str_t *value)
-{
-    ngx_str_t  s;
+    { .name = ngx_string("linger="), .type = NGX_ETCD_OPTION_TIME,
+      .offset = offsetof(ngx_etcd_lock_shared_t, linger),
+      .max = NGX_ETCD_LOCK_MAX_LINGER },
 
-    if (ngx_strncmp(value->data, "cluster=", 8) == 0 && value->len > 8) {
-        shared->cluster.data = value->data + 8;
-        shared->cluster.len = value->len - 8;
-        return NGX_CONF_OK;
-    }
+    { .name = ngx_string("empty="), .type = NGX_ETCD_OPTION_ENUM,
+      .conf = NGX_ETCD_IN_LOCK,
+      .offset = offsetof(ngx_etcd_lock_conf_t, pass),
+      .names = ngx_etcd_lock_empty },
 
-    if (ngx_strncmp(value->data, "wait=", 5) == 0) {
-        s.data = value->data + 5;
-        s.len = value->len - 5;
-
-        lock->wait = ngx_parse_time(&s, 0);
-
-        if (lock->wait != (ngx_msec_t) NGX_ERROR) {
-            return NGX_CONF_OK;
-        }
-
-    } else if (ngx_strncmp(value->data, "linger=", 7) == 0) {
-        s.data = value->data + 7;
-        s.len = value->len - 7;
-
-        shared->linger = ngx_parse_time(&s, 0);
-
-        if (shared->linger <= NGX_ETCD_LOCK_MAX_LINGER) {
-            return NGX_CONF_OK;
-        }
-
-    } else if (ngx_strcmp(value->data, "empty=pass") == 0) {
-        lock->pass = 1;
-        return NGX_CONF_OK;
-
-    } else if (ngx_strncmp(value->data, "queue=", 6) == 0) {
-        return ngx_etcd_lock_number(cf, value, 6, 1, NGX_MAX_INT32_VALUE,
-                                    &lock->queue);
-
-    } else if (ngx_strncmp(value->data, "permits=", 8) == 0) {
-        return ngx_etcd_lock_number(cf, value, 8, 1,
-                                    NGX_ETCD_LOCK_MAX_PERMITS,
-                                    &shared->permits);
-
-    } else if (ngx_strncmp(value->data, "handoff=", 8) == 0) {
-        return ngx_etcd_lock_number(cf, value, 8, 0,
-                                    NGX_ETCD_LOCK_MAX_HANDOFF,
-                                    &shared->handoff);
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"",
-                       value);
-
-    return NGX_CONF_ERROR;
-}
+    ngx_etcd_null_option
+};
 
 
 static ngx_etcd_lock_name_t *
-ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name, ngx_str_t *cluster)
+ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name)
 {
     ngx_uint_t              i;
     ngx_etcd_conf_t        *ecf;
     ngx_etcd_lock_name_t   *new, **names;
 
-    ecf = ngx_etcd_conf_get(cf, cluster);
+    ecf = ngx_etcd_option_cluster(cf, 2);
     if (ecf == NULL) {
         return NULL;
     }
@@ -228,7 +176,7 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
 
     ngx_memzero(lock, sizeof(ngx_etcd_lock_conf_t));
 
-    ngx_str_null(&shared.cluster);
+    shared.lock = lock;
     shared.permits = 1;
     shared.handoff = 0;
     shared.linger = 0;
@@ -244,7 +192,9 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
 
     i = 2;
 
-    if (i < cf->args->nelts && !ngx_etcd_lock_is_parameter(&value[i])) {
+    if (i < cf->args->nelts
+        && !ngx_etcd_option_known(ngx_etcd_lock_options, &value[i]))
+    {
         lock->key = value[i++];
 
         if (lock->key.len == 0) {
@@ -252,12 +202,10 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         }
     }
 
-    for ( /* void */ ; i < cf->args->nelts; i++) {
-        rv = ngx_etcd_lock_parameter(cf, lock, &shared, &value[i]);
-
-        if (rv != NGX_CONF_OK) {
-            return rv;
-        }
+    if (ngx_etcd_option_read(cf, i, ngx_etcd_lock_options, NULL, &shared)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
     if (shared.linger != 0 && lock->wait == 0) {
@@ -272,7 +220,7 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         return "has \"empty=pass\" without a key";
     }
 
-    lock->name = ngx_etcd_lock_name_get(cf, &value[1], &shared.cluster);
+    lock->name = ngx_etcd_lock_name_get(cf, &value[1]);
     if (lock->name == NULL) {
         return NGX_CONF_ERROR;
     }

@@ -75,7 +75,7 @@ typedef struct {
     void                      *value;         /* compiled KEY; NULL: no KEY */
     ngx_msec_t                 wait;
     ngx_uint_t                 queue;
-    unsigned                   pass:1;        /* empty KEY: no lock */
+    ngx_uint_t                 pass;          /* empty KEY: no lock */
 } ngx_etcd_lock_conf_t;
 
 

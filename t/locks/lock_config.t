@@ -43,21 +43,26 @@ for (
 }
 
 for (
-    ['permits=0', 'must be between 1 and 1000000'],
-    ['permits=1000001', 'must be between 1 and 1000000'],
-    ['permits=x', 'must be between 1 and 1000000'],
-    ['handoff=1024', 'must be between 0 and 1023'],
-    ['queue=0', 'must be between 1 and 2147483647'],
+    ['permits=0', 'it must be between 1 and 1000000'],
+    ['permits=1000001', 'it must be between 1 and 1000000'],
+    ['permits=x', 'it must be between 1 and 1000000'],
+    ['handoff=1024', 'it must be between 0 and 1023'],
+    ['queue=0', 'it must be between 1 and 2147483647'],
 )
 {
     refused("etcd_lock $_->[0]", location("etcd_lock /a $_->[0];"),
-            "\"$_->[0]\" $_->[1] in AT", 7);
+            "invalid parameter \"$_->[0]\": $_->[1] in AT", 7);
 }
 
 refused("etcd_lock $_", location("etcd_lock /a \$uri $_;"),
-        "invalid parameter \"$_\" in AT", 7)
-    for qw(wait=soon wait= speed=1 cluster= empty= empty=refuse
-           linger= linger=11s);
+        "invalid parameter \"$_\": invalid value in AT", 7)
+    for qw(wait=soon wait= cluster= empty= empty=refuse linger= linger=11s);
+refused('etcd_lock speed=1', location('etcd_lock /a $uri speed=1;'),
+        'invalid parameter "speed=1" in AT', 7);
+refused("etcd_lock $_ twice", location("etcd_lock /a \$uri $_ $_;"),
+        "invalid parameter \"$_\": it is duplicate in AT", 7)
+    for qw(wait=1s queue=1 permits=2 handoff=1 linger=1s empty=pass
+           cluster=default);
 
 refused('etcd_lock and off', location('etcd_lock /a;', 'etcd_lock off;'),
         '"etcd_lock" directive cannot be both "off" and on in AT', 8);
