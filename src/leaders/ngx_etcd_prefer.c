@@ -6,9 +6,20 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_parameter.h>
 #include <ngx_etcd_prefer.h>
 #include <ngx_etcd_str.h>
+
+
+static ngx_etcd_option_t  ngx_etcd_prefer_options[] = {
+
+    { .name = ngx_string("spill="), .type = NGX_ETCD_OPTION_SHARE,
+      .offset = offsetof(ngx_etcd_prefer_t, spill),
+      .min = 1, .max = 100, .otherwise = "it must be from 1% to 100%" },
+
+    ngx_etcd_null_option
+};
 
 
 /* The value is a constant of this start or reload of nginx. */
@@ -85,35 +96,6 @@ ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_etcd_tag_t *tag, ngx_str_t *text)
 }
 
 
-static char *
-ngx_etcd_prefer_spill(ngx_uint_t *spill, ngx_str_t *text)
-{
-    ngx_int_t  rc;
-    ngx_str_t  rest;
-
-    rc = NGX_DECLINED;
-
-    if (ngx_strncmp(text->data, "spill=", 6) == 0) {
-        rest.data = text->data + 6;
-        rest.len = text->len - 6;
-
-        rc = ngx_etcd_parameter_percent(&rest, spill);
-    }
-
-    switch (rc) {
-
-    case NGX_OK:
-        return NULL;
-
-    case NGX_DECLINED:
-        return "it is not \"spill=PERCENT%\"";
-
-    default: /* NGX_ERROR */
-        return "it must be from 1% to 100%";
-    }
-}
-
-
 char *
 ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
 {
@@ -132,17 +114,9 @@ ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
 
     prefer->spill = NGX_ETCD_PREFER_SPILL;
 
-    if (cf->args->nelts == 3) {
-        err = ngx_etcd_prefer_spill(&prefer->spill, &value[2]);
-    }
-
-    if (err != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid parameter \"%V\": %s", &value[2], err);
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
+    return (ngx_etcd_option_read(cf, 2, ngx_etcd_prefer_options, NULL, prefer)
+            == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 
 

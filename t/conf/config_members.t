@@ -100,11 +100,11 @@ refused("etcd_prefer $_", upstream($members, "etcd_prefer $_;"),
         . 'whole value in AT', 7)
     for 'zone:$zone', 'zone:$hostname.a';
 refused("etcd_prefer $_", upstream($members, "etcd_prefer zone:a $_;"),
-        "invalid parameter \"$_\": it is not \"spill=PERCENT%\" in AT", 7)
-    for qw(spill=70 spill=% spil=70% 70%);
+        "invalid parameter \"$_\" in AT", 7)
+    for qw(spil=70% 70%);
 refused("etcd_prefer $_", upstream($members, "etcd_prefer zone:a $_;"),
         "invalid parameter \"$_\": it must be from 1% to 100% in AT", 7)
-    for qw(spill=0% spill=101% spill=-1% spill=7.5%);
+    for qw(spill=0% spill=101% spill=-1% spill=7.5% spill=70 spill=%);
 refused('etcd_prefer of a leader',
         upstream('etcd_leader /a/;', 'etcd_prefer zone:a;'),
         '"etcd_prefer" cannot be used together with "etcd_leader" in AT: only '
