@@ -35,13 +35,13 @@ typedef struct {
                                                       peers' weight that is
                                                       enough; 0: none is
                                                       preferred */
+    ngx_uint_t                   close;            /* notify users of peers */
+    ngx_uint_t                   failsafe;         /* without a proof, use a
+                                                      confirmed leader */
     unsigned                     leader:1;         /* clear if the set is
                                                       removed */
     unsigned                     sole:1;           /* max_fails applies to a
                                                       sole peer */
-    unsigned                     close:1;          /* notify users of peers */
-    unsigned                     failsafe:1;       /* without a proof, use a
-                                                      confirmed leader */
     unsigned                     sids:1;           /* peers have session ids */
     unsigned                     queue:1;          /* requests wait for
                                                       connections, too */

@@ -48,11 +48,6 @@ ngx_etcd_parameter_scheme(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
         return NGX_ERROR;
     }
 
-    if (conf->scheme.len != 0) {
-        *err = "it is duplicate";
-        return NGX_ERROR;
-    }
-
     conf->scheme = *value;
 
     return NGX_OK;
@@ -137,11 +132,6 @@ ngx_etcd_parameter_port(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     char **err)
 {
     ngx_int_t  port;
-
-    if (conf->port != 0) {
-        *err = "it is duplicate";
-        return NGX_ERROR;
-    }
 
     port = ngx_atoi(value->data, value->len);
 
@@ -364,27 +354,6 @@ ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
     ngx_etcd_uri_segments(prefix, &parent, &conf->name);
 
     return NULL;
-}
-
-
-ngx_int_t
-ngx_etcd_parameter_percent(ngx_str_t *text, ngx_uint_t *percent)
-{
-    ngx_int_t  n;
-
-    if (text->len < 2 || text->data[text->len - 1] != '%') {
-        return NGX_DECLINED;
-    }
-
-    n = ngx_atoi(text->data, text->len - 1);
-
-    if (n < 1 || n > 100) {
-        return NGX_ERROR;
-    }
-
-    *percent = n;
-
-    return NGX_OK;
 }
 
 

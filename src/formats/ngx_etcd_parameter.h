@@ -27,12 +27,6 @@ ngx_int_t ngx_etcd_parameter(ngx_etcd_member_conf_t *conf,
 char *ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf,
     ngx_str_t *prefix);
 
-/*
- * Reads "1%" to "100%", for any directive.  NGX_DECLINED: it is no percentage;
- * NGX_ERROR: the number is invalid.
- */
-ngx_int_t ngx_etcd_parameter_percent(ngx_str_t *text, ngx_uint_t *percent);
-
 /* Returns 1 if values may have tags. */
 ngx_uint_t ngx_etcd_parameter_tags(ngx_etcd_member_conf_t *conf);
 

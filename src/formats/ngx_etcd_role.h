@@ -55,7 +55,7 @@ typedef enum {
 
 typedef struct {
     ngx_etcd_leader_format_e   format;
-    ngx_etcd_role_e            role;
+    ngx_uint_t                 role;         /* ngx_etcd_role_e */
     ngx_str_t                  watched;      /* prefix of all keys below */
     ngx_str_t                  key;          /* of the leader; election,
                                                 Vitess: prefix of candidates */
@@ -75,6 +75,10 @@ typedef struct {
     ngx_str_t                  replication_state;
                                              /* of a replica; empty: any */
     ngx_uint_t                 confirm;      /* by the member's own API */
+    ngx_str_t                  api_trusted;  /* files of api_ssl */
+    ngx_str_t                  api_certificate;
+    ngx_str_t                  api_key;
+    ngx_uint_t                 api_verify;   /* UNSET: not said */
     ngx_etcd_ssl_t            *api_ssl;      /* of that API; NULL: no https */
     ngx_uint_t                 proxy;        /* the address is of proxy_url */
 } ngx_etcd_leader_conf_t;

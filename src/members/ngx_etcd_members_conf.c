@@ -7,182 +7,161 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_members_conf.h>
-#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_parameter.h>
 #include <ngx_etcd_source.h>
+#include <ngx_etcd_str.h>
 
 
-/* parameters of "etcd_guard" that were seen, in the order of their names */
+static ngx_conf_enum_t  ngx_etcd_members_on_empty[] = {
+    { ngx_string("drop"), 0 },
+    { ngx_string("keep"), 1 },
+    { ngx_null_string, 0 }
+};
 
-#define NGX_ETCD_MEMBERS_CONF_KEEP      0x01
-#define NGX_ETCD_MEMBERS_CONF_WINDOW    0x02
-#define NGX_ETCD_MEMBERS_CONF_HOLD      0x04
-#define NGX_ETCD_MEMBERS_CONF_DRY_RUN   0x08
+
+static ngx_etcd_option_t  ngx_etcd_members_options[] = {
+
+    NGX_ETCD_MEMBERS_OPTIONS,
+
+    { .name = ngx_string("format="), .type = NGX_ETCD_OPTION_READ },
+
+    { .name = ngx_string("on_empty="), .type = NGX_ETCD_OPTION_ENUM,
+      .offset = offsetof(ngx_etcd_service_conf_t, keep),
+      .names = ngx_etcd_members_on_empty },
+
+    { .name = ngx_string("close_after="), .type = NGX_ETCD_OPTION_TIME,
+      .offset = offsetof(ngx_etcd_service_conf_t, rules.closing.after),
+      .min = 1 },
+
+    { .name = ngx_string("weight="), .pointer = 1,
+      .set = ngx_etcd_members_conf_value },
+
+    { .name = ngx_string("slow_start="), .pointer = 1,
+      .set = ngx_etcd_members_conf_value },
+
+    { .name = ngx_string("port="), .pointer = 1,
+      .set = ngx_etcd_members_conf_value },
+
+    { .name = ngx_string("scheme="), .set = ngx_etcd_members_conf_value },
+
+    { .name = ngx_string("tag="), .repeat = 1,
+      .set = ngx_etcd_members_conf_value },
+
+    { .name = ngx_null_string, .set = ngx_etcd_members_conf_pointer }
+};
 
 
-static ngx_int_t
-ngx_etcd_members_conf_close(ngx_etcd_service_conf_t *service, ngx_str_t *value)
+#define NGX_ETCD_GUARD_NOT_TIME  "it must be a time from 1s to 7d"
+
+static ngx_etcd_option_t  ngx_etcd_guard_options[] = {
+
+    { .name = ngx_string("keep="), .type = NGX_ETCD_OPTION_SHARE,
+      .offset = offsetof(ngx_etcd_guard_conf_t, keep),
+      .min = 1, .max = 100, .otherwise = "it must be from 1% to 100%" },
+
+    { .name = ngx_string("window="), .type = NGX_ETCD_OPTION_TIME,
+      .offset = offsetof(ngx_etcd_guard_conf_t, window),
+      .min = 1000, .max = NGX_ETCD_GUARD_LONGEST,
+      .otherwise = NGX_ETCD_GUARD_NOT_TIME },
+
+    { .name = ngx_string("hold="), .type = NGX_ETCD_OPTION_TIME,
+      .offset = offsetof(ngx_etcd_guard_conf_t, hold),
+      .min = 1000, .max = NGX_ETCD_GUARD_LONGEST,
+      .otherwise = NGX_ETCD_GUARD_NOT_TIME },
+
+    { .name = ngx_string("dry_run"), .type = NGX_ETCD_OPTION_FLAG,
+      .offset = offsetof(ngx_etcd_guard_conf_t, dry) },
+
+    ngx_etcd_null_option
+};
+
+
+char *
+ngx_etcd_members_conf_value(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
 {
-    ngx_str_t   s;
-    ngx_msec_t  time;
+    ngx_etcd_service_conf_t *service = conf;
 
-    if (ngx_strncmp(value->data, "close_after=", 12) != 0) {
-        return NGX_DECLINED;
+    char       *err;
+    ngx_int_t   rc;
+    ngx_str_t   text;
+
+    err = "invalid value";
+
+    text.data = value->data - option->name.len;
+    text.len = value->len + option->name.len;
+
+    rc = ngx_etcd_parameter(&service->member, &text, cf->pool, &err);
+
+    if (rc == NGX_DECLINED) {
+        rc = ngx_etcd_attribute_parameter(&text, &service->member.defaults);
     }
 
-    s.data = value->data + 12;
-    s.len = value->len - 12;
-
-    time = ngx_parse_time(&s, 0);
-
-    if (time == (ngx_msec_t) NGX_ERROR || time == 0) {
-        return NGX_ERROR;
+    if (rc == NGX_DECLINED) {
+        return "";
     }
 
-    service->rules.close = 1;
-    service->rules.closing.after = time;
-
-    return NGX_OK;
+    return (rc == NGX_OK) ? NGX_CONF_OK : err;
 }
 
 
-static char *
-ngx_etcd_members_conf_parameter(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *value)
+char *
+ngx_etcd_members_conf_pointer(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
 {
-    char       *err;
-    ngx_int_t   rc;
+    ngx_str_t  name, pointer;
 
-    if (ngx_strncmp(value->data, "cluster=", 8) == 0
-        || ngx_strncmp(value->data, "format=", 7) == 0)
+    if (!ngx_etcd_str_cut(value, '=', &name, &pointer)
+        || pointer.len == 0
+        || (pointer.data[0] != '/' && pointer.data[0] != '!'))
     {
-        return NGX_CONF_OK;
+        return "";
     }
 
-    if (ngx_strcmp(value->data, "on_empty=drop") == 0) {
-        service->keep = 0;
-        return NGX_CONF_OK;
+    return ngx_etcd_members_conf_value(cf, option, value, conf);
+}
+
+
+char *
+ngx_etcd_members_conf_allowed(ngx_etcd_option_t *option, void *conf)
+{
+    ngx_etcd_service_conf_t *service = conf;
+
+    if ((option->contexts & NGX_ETCD_MEMBERS_SETS) && !service->catalog) {
+        return "the prefix has no variable";
     }
 
-    if (ngx_strcmp(value->data, "on_empty=keep") == 0) {
-        service->keep = 1;
-        return NGX_CONF_OK;
-    }
-
-    err = "invalid value";
-    rc = ngx_etcd_members_conf_close(service, value);
-
-    if (rc == NGX_DECLINED) {
-        rc = ngx_etcd_members_conf_sets(service, value, &err);
-    }
-
-    if (rc == NGX_DECLINED) {
-        rc = ngx_etcd_parameter(&service->member, value, cf->pool, &err);
-    }
-
-    if (rc == NGX_DECLINED) {
-        rc = ngx_etcd_attribute_parameter(value, &service->member.defaults);
-    }
-
-    if (rc == NGX_OK) {
-        return NGX_CONF_OK;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s%s",
-                       value, rc == NGX_DECLINED ? "" : ": ",
-                       rc == NGX_DECLINED ? "" : err);
-
-    return NGX_CONF_ERROR;
+    return NULL;
 }
 
 
 char *
 ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 {
-    char                     *rv;
-    ngx_str_t                *value, name;
-    ngx_uint_t                i;
     ngx_etcd_catalog_conf_t  *catalog;
 
-    value = cf->args->elts;
+    /* other parameters depend on the format */
 
-    rv = ngx_etcd_members_conf_format(cf, service, NULL);
-
-    /* read the format first: other parameters depend on it */
-
-    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
-
-        if (ngx_strncmp(value[i].data, "format=", 7) == 0) {
-            name.data = value[i].data + 7;
-            name.len = value[i].len - 7;
-
-            rv = ngx_etcd_members_conf_format(cf, service, &name);
-        }
+    if (ngx_etcd_members_conf_format(cf, service, "format=") != NGX_OK
+        || ngx_etcd_option_read(cf, 2, ngx_etcd_members_options,
+                                ngx_etcd_members_conf_allowed, service)
+           != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
-    for (i = 2; i < cf->args->nelts && rv == NGX_CONF_OK; i++) {
-        rv = ngx_etcd_members_conf_parameter(cf, service, &value[i]);
-    }
+    service->rules.close = (service->rules.closing.after != 0);
+    service->source = ngx_etcd_source_members(service);
 
-    if (rv == NGX_CONF_OK) {
-        service->source = ngx_etcd_source_members(service);
-
-        /* a set has the members of one service: no name is compared */
-
-        catalog = ngx_etcd_catalog_of(service);
-
-        rv = ngx_etcd_parameter_complete(&service->member,
-                                         catalog ? &catalog->pattern.literal
-                                                 : &service->prefix);
-    }
-
-    return rv;
-}
-
-
-ngx_int_t
-ngx_etcd_members_conf_sets(ngx_etcd_service_conf_t *service, ngx_str_t *value,
-    char **err)
-{
-    ngx_str_t                 s;
-    ngx_int_t                 n;
-    ngx_uint_t                limit;
-    ngx_etcd_catalog_conf_t  *catalog;
-
-    limit = (ngx_strncmp(value->data, "limit=", 6) == 0);
-
-    if (!limit && ngx_strncmp(value->data, "idle=", 5) != 0) {
-        return NGX_DECLINED;
-    }
+    /* a set has the members of one service: no name is compared */
 
     catalog = ngx_etcd_catalog_of(service);
 
-    if (catalog == NULL) {
-        *err = "the prefix has no variable";
-        return NGX_ERROR;
-    }
-
-    if (limit) {
-        n = ngx_atoi(value->data + 6, value->len - 6);
-
-        if (n <= 0 || n > NGX_ETCD_CATALOG_MAX_LIMIT) {
-            return NGX_ERROR;
-        }
-
-        catalog->limit = n;
-
-        return NGX_OK;
-    }
-
-    s.data = value->data + 5;
-    s.len = value->len - 5;
-
-    catalog->idle = ngx_parse_time(&s, 0);
-
-    return (catalog->idle == (ngx_msec_t) NGX_ERROR || catalog->idle == 0)
-           ? NGX_ERROR : NGX_OK;
+    return ngx_etcd_parameter_complete(&service->member,
+                                       catalog ? &catalog->pattern.literal
+                                               : &service->prefix);
 }
 
 
@@ -196,166 +175,65 @@ ngx_etcd_members_conf_guarded(ngx_etcd_guard_conf_t *guard)
 }
 
 
-static char *
-ngx_etcd_members_conf_guard_keep(ngx_etcd_guard_conf_t *guard,
-    ngx_str_t *value)
-{
-    switch (ngx_etcd_parameter_percent(value, &guard->keep)) {
-
-    case NGX_OK:
-        return NULL;
-
-    case NGX_DECLINED:
-        return "it is not \"keep=PERCENT%\"";
-
-    default: /* NGX_ERROR */
-        return "it must be from 1% to 100%";
-    }
-}
-
-
-static char *
-ngx_etcd_members_conf_guard_time(ngx_msec_t *time, ngx_str_t *value)
-{
-    ngx_int_t  n;
-
-    n = ngx_parse_time(value, 0);
-
-    if (n < 1000 || n > NGX_ETCD_GUARD_LONGEST) {
-        return "it must be a time from 1s to 7d";
-    }
-
-    *time = n;
-
-    return NULL;
-}
-
-
-/* Returns NULL, or what is wrong. */
-
-static char *
-ngx_etcd_members_conf_guard_parameter(ngx_etcd_guard_conf_t *guard,
-    ngx_str_t *value, ngx_uint_t *seen)
-{
-    u_char      *equals;
-    ngx_str_t    rest;
-    ngx_uint_t   i;
-
-    static ngx_str_t  names[] = {
-        ngx_string("keep="),
-        ngx_string("window="),
-        ngx_string("hold="),
-        ngx_string("dry_run"),
-        ngx_null_string
-    };
-
-    equals = ngx_strlchr(value->data, value->data + value->len, '=');
-
-    rest.data = equals ? equals + 1 : value->data + value->len;
-    rest.len = value->data + value->len - rest.data;
-
-    for (i = 0; names[i].len != 0; i++) {
-        if (value->len - rest.len == names[i].len
-            && ngx_strncmp(value->data, names[i].data, names[i].len) == 0)
-        {
-            break;
-        }
-    }
-
-    if (*seen & 1 << i) {
-        return "it is duplicate";
-    }
-
-    *seen |= 1 << i;
-
-    switch (1 << i) {
-
-    case NGX_ETCD_MEMBERS_CONF_KEEP:
-        return ngx_etcd_members_conf_guard_keep(guard, &rest);
-
-    case NGX_ETCD_MEMBERS_CONF_WINDOW:
-        return ngx_etcd_members_conf_guard_time(&guard->window, &rest);
-
-    case NGX_ETCD_MEMBERS_CONF_HOLD:
-        return ngx_etcd_members_conf_guard_time(&guard->hold, &rest);
-
-    case NGX_ETCD_MEMBERS_CONF_DRY_RUN:
-        guard->dry = 1;
-        return NULL;
-
-    default:
-        return "there are \"keep=\", \"window=\", \"hold=\", and "
-               "\"dry_run\"";
-    }
-}
-
-
 char *
 ngx_etcd_members_conf_guard(ngx_conf_t *cf, ngx_etcd_guard_conf_t *guard)
 {
-    char        *err;
-    ngx_str_t   *value;
-    ngx_uint_t   i, seen;
+    ngx_str_t  *value;
 
     value = cf->args->elts;
 
+    ngx_memzero(guard, sizeof(ngx_etcd_guard_conf_t));
+
     if (cf->args->nelts == 2 && ngx_strcmp(value[1].data, "off") == 0) {
-        ngx_memzero(guard, sizeof(ngx_etcd_guard_conf_t));
         return NGX_CONF_OK;
     }
 
-    ngx_etcd_members_conf_guarded(guard);
+    guard->hold = NGX_ETCD_GUARD_HOLD;
 
-    seen = 0;
-
-    for (i = 1; i < cf->args->nelts; i++) {
-        err = ngx_etcd_members_conf_guard_parameter(guard, &value[i], &seen);
-
-        if (err != NULL) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\": %s", &value[i], err);
-            return NGX_CONF_ERROR;
-        }
+    if (ngx_etcd_option_read(cf, 1, ngx_etcd_guard_options, NULL, guard)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
-    if (guard->keep == 0 && (seen & (NGX_ETCD_MEMBERS_CONF_WINDOW
-                                     |NGX_ETCD_MEMBERS_CONF_DRY_RUN)))
-    {
+    if (guard->keep == 0 && (guard->window != 0 || guard->dry)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"window=\" and \"dry_run\" of \"%V\" need the "
                            "parameter \"keep=\"", &value[0]);
         return NGX_CONF_ERROR;
     }
 
+    if (guard->window == 0) {
+        guard->window = NGX_ETCD_GUARD_WINDOW;
+    }
+
     return NGX_CONF_OK;
 }
 
 
-char *
+ngx_int_t
 ngx_etcd_members_conf_format(ngx_conf_t *cf,
-    ngx_etcd_service_conf_t *service, ngx_str_t *name)
+    ngx_etcd_service_conf_t *service, char *parameter)
 {
-    ngx_str_t   none, *names;
+    ngx_str_t   name, *names;
 
-    ngx_str_set(&none, "auto");
+    ngx_str_set(&name, "auto");
 
-    if (name == NULL) {
-        name = &none;
-    }
+    (void) ngx_etcd_option_text(cf, 2, parameter, &name);
 
-    service->member.format = ngx_etcd_format_find(name);
+    service->member.format = ngx_etcd_format_find(&name);
 
     if (service->member.format != NULL) {
-        return NGX_CONF_OK;
+        return NGX_OK;
     }
 
     names = ngx_etcd_format_names(cf->pool);
     if (names == NULL) {
-        return NGX_CONF_ERROR;
+        return NGX_ERROR;
     }
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "unknown format \"%V\", there are: %V", name, names);
+                       "unknown format \"%V\", there are: %V", &name, names);
 
-    return NGX_CONF_ERROR;
+    return NGX_ERROR;
 }

@@ -13,6 +13,7 @@
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>
 #include <ngx_etcd_members_conf.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_source.h>
 
 
@@ -199,7 +200,7 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
         return "has an empty prefix";
     }
 
-    upstream->cluster = ngx_etcd_upstream_cluster(cf, 2);
+    upstream->cluster = ngx_etcd_option_cluster(cf, 2);
     if (upstream->cluster == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -238,42 +239,6 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
                                             catalog->variables)
                == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-
-ngx_etcd_conf_t *
-ngx_etcd_upstream_cluster(ngx_conf_t *cf, ngx_uint_t first)
-{
-    ngx_str_t   *value, cluster;
-    ngx_uint_t   i;
-
-    value = cf->args->elts;
-
-    ngx_str_null(&cluster);
-
-    for (i = first; i < cf->args->nelts; i++) {
-
-        if (ngx_strncmp(value[i].data, "cluster=", 8) != 0) {
-            continue;
-        }
-
-        if (value[i].len == 8) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\"", &value[i]);
-            return NULL;
-        }
-
-        if (cluster.len != 0) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "duplicate parameter \"%V\"", &value[i]);
-            return NULL;
-        }
-
-        cluster.data = value[i].data + 8;
-        cluster.len = value[i].len - 8;
-    }
-
-    return ngx_etcd_conf_get(cf, &cluster);
 }
 
 

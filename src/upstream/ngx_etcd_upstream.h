@@ -121,12 +121,6 @@ ngx_int_t ngx_etcd_upstream_server(ngx_conf_t *cf,
 void ngx_etcd_upstream_refuse_name(ngx_conf_t *cf,
     ngx_etcd_upstream_t *upstream, ngx_str_t *name);
 
-/*
- * Returns the cluster named by "cluster=" of the directive at hand;
- * parameters are read from "first" on.  NULL: invalid (logged), or no memory.
- */
-ngx_etcd_conf_t *ngx_etcd_upstream_cluster(ngx_conf_t *cf, ngx_uint_t first);
-
 /* Called when the block is complete and uses the module's balancer. */
 void ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream);
 

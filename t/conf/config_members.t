@@ -59,12 +59,13 @@ refused('etcd_guard twice', upstream($members, 'etcd_guard off;',
 refused("etcd_guard $_->[0]", upstream($members, "etcd_guard $_->[0];"),
         'invalid parameter "' . $_->[0] =~ s/.* //r . "\": $_->[1] in AT", 7)
     for ['keep=1% keep=2%', 'it is duplicate'],
-        map({ ["keep=$_", 'it is not "keep=PERCENT%"'] } '', '%', '50'),
-        map({ ["keep=$_", 'it must be from 1% to 100%'] } qw(0% 101% x% 5.5%)),
+        map({ ["keep=$_", 'it must be from 1% to 100%'] }
+            '', qw(% 50 0% 101% x% 5.5%)),
         map({ [$_, 'it must be a time from 1s to 7d'] }
-            qw(window=999ms window= hold=0 hold=soon hold=8d)),
-        map({ [$_, 'there are "keep=", "window=", "hold=", and "dry_run"'] }
-            qw(on dry_run=1 dry=1 off=1 =), 'hold=1m off');
+            qw(window=999ms window= hold=0 hold=soon hold=8d));
+refused("etcd_guard $_", upstream($members, "etcd_guard $_;"),
+        'invalid parameter "' . s/.* //r . '" in AT', 7)
+    for qw(on dry_run=1 dry=1 off=1 =), 'hold=1m off';
 refused("etcd_guard $_ alone", upstream($members, "etcd_guard $_;"),
         '"window=" and "dry_run" of "etcd_guard" need the parameter "keep=" '
         . 'in AT', 7)

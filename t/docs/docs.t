@@ -150,35 +150,77 @@ for my $entry (Docs::variables()) {
          "$entry->{name}: the index has it");
 }
 
-# parameters
+# parameters, with the notation of their types
 
-my %syntax = map { $_ => 1 }
-    map { $_->{syntax} =~ /\b(\w+)=/g } Docs::directives();
+my %table = (
+    (map { ("etcd_$_" => "ngx_etcd_${_}_options") }
+         qw(check eject guard leader lock members prefer require_leader set
+            wait)),
+    (map { ($_ => 'ngx_etcd_campaign_options') } qw(election register)),
+    etcd_status => 'ngx_http_etcd_status_options',
+);
 
-delete $syntax{ATTRIBUTE};
-
-# nginx itself reads the parameters of "resolver".
-
-delete @syntax{qw(valid ipv4 ipv6)};
+my %notation = (
+    NUMBER  => qr/^(?:NUMBER|CODE)$/,
+    SECONDS => qr/^TIME$/,
+    SHARE   => qr/^SHARE$/,
+    SIZE    => qr/^SIZE$/,
+    TIME    => qr/^TIME$/,
+);
 
 my @attributes = Source::strings('ngx_etcd_attrs');
 my @paths = Source::strings('ngx_etcd_parameter_paths');
 
-my %known = map { $_ => 1 } Source::parameters(), @paths, qw(scheme tag);
 
-same([grep { !$syntax{$_} } keys %known], [],
-     'each parameter is in the Syntax of a directive');
-same([grep { my $name = $_; !$known{$name}
-             && !grep { $_ eq $name } @attributes } keys %syntax], [],
-     'and no other one is');
+# { NAME => [alternatives of its value] } of a Syntax line
 
-my %leader = map { $_ => 1 }
-    qw(limit idle ATTRIBUTE), @paths,
-    map { s/=$//r } Source::strings('ngx_etcd_leader_params');
+sub parameters {
+    my ($syntax) = @_;
 
-same([keys %{{ map { $_ => 1 } $documented{etcd_leader}{syntax}
-                                   =~ /\b(\w+)=/g }}],
-     [keys %leader], 'etcd_leader: its parameters');
+    my %values;
+
+    push @{ $values{$1} }, split(/\|/, $2)
+        while $syntax =~ /\b(\w+)=([^\s\];]*)/g;
+    $values{$1} //= []
+        while $syntax =~ /\[([a-z_]+)(?=\]| \[)/g;
+
+    return \%values;
+}
+
+
+# nginx itself reads the parameters of "resolver"
+
+same([grep { $_ ne 'resolver' && $documented{$_}{syntax} =~ /=/ }
+      keys %documented],
+     [keys %table], 'the directives that have parameters have tables');
+
+for my $name (sort keys %table) {
+    my $options = Source::options($table{$name});
+    my $values = parameters($documented{$name}{syntax});
+    my @pointers = $name =~ /^etcd_(?:members|leader)$/ ? ('ATTRIBUTE', @paths)
+                 : ();
+
+    same([keys %$values], [keys %{ { %$options, map { $_ => 1 } @pointers } }],
+         "$name: its parameters");
+
+    for my $parameter (sort grep { $values->{$_} } keys %$options) {
+        my ($type, $names) = @{ $options->{$parameter} }{qw(type names)};
+        my @values = grep { $_ ne 'POINTER' } @{ $values->{$parameter} };
+
+        if ($type eq 'ENUM') {
+            same(\@values, $names, "$name: the words of $parameter=");
+
+        } elsif ($notation{$type}) {
+            ok(@values == 1 && $values[0] =~ $notation{$type},
+               "$name: the notation of $parameter=");
+
+        } else {
+            is(scalar(@{ $values->{$parameter} }) != 0,
+               $options->{$parameter}{value} eq '=',
+               "$name: whether $parameter has a value");
+        }
+    }
+}
 
 my $formats = $page{'docs/formats.md'};
 

@@ -5,7 +5,7 @@ package Source;
 #     Source::directives();       # { NAME => { contexts, field } }
 #     Source::defaults();         # { FIELD => VALUE }, as expressions in C
 #     Source::strings('TABLE');   # of each row of a table the first string
-#     Source::parameters();       # names before an equals sign
+#     Source::options('TABLE');   # { NAME => { value, type, names } }
 #
 # Contexts are 'main', 'etcd', 'http location', 'stream upstream' and so on.
 
@@ -138,13 +138,36 @@ sub strings {
 }
 
 
-# names that the code compares with, as "name="
+# parameters of a directive: whether they have a value, its type, and the words
+# of an enum
 
-sub parameters {
-    my %names = map { $_ => 1 }
-        map { /strn?cmp\([^;]*?"(\w+)=/g, /ngx_string\("(\w+)="\)/g } @texts;
+sub options {
+    my ($table) = @_;
 
-    return sort keys %names;
+    my ($rows) = map { /\b\Q$table\E\[\] = \{\n(.*?)^\};/ms } @texts
+        or die "there is no table $table in src/\n";
+
+    my %macros = map {
+        /^#define (NGX_ETCD_\w+_OPTIONS)\s*\\\n((?:.*\\\n)*.*)/mg
+    } @headers;
+
+    $rows =~ s/^ +(NGX_ETCD_\w+_OPTIONS),/$macros{$1}/mg;
+
+    my %options;
+
+    while ($rows =~ /\{ \.name = ngx_string\("(\w+)(=?)"\),(.*?) \}/sg) {
+        my ($name, $equals, $row) = ($1, $2, $3);
+        my ($type) = $row =~ /NGX_ETCD_OPTION_(\w+)/;
+        my ($names) = $row =~ /\.names = (\w+)/;
+
+        $options{$name} = {
+            value => $equals,
+            type  => $type // 'SET',
+            names => [$names ? strings($names) : ()],
+        };
+    }
+
+    return \%options;
 }
 
 

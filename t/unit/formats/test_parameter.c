@@ -22,7 +22,6 @@ test_parameter_invalid(ngx_pool_t *pool)
         { "json tag=:a",
           "it is not \"tag=NAME\", \"tag=NAME:VALUE\" or one with \"!\"" },
         { "kratos scheme=", "invalid value" },
-        { "kratos scheme=a scheme=b", "it is duplicate" },
         { "grpc address=/a", "only \"format=json\" takes pointers" },
         { "json address=/a address=/b", "it is duplicate" },
         { "json address=!/a", "\"!\" is for flags" },
@@ -32,7 +31,6 @@ test_parameter_invalid(ngx_pool_t *pool)
         { "skydns port=0", "it is not a port from 1 to 65535" },
         { "skydns port=65536", "it is not a port from 1 to 65535" },
         { "skydns port=x", "it is not a port from 1 to 65535" },
-        { "skydns port=1 port=2", "it is duplicate" },
         { "json weight", "no such parameter" },
         { "json weight=x", "invalid value" },
         { "json weight=/a", "has pointers, but none to an address: "
