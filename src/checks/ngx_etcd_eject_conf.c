@@ -22,23 +22,11 @@
 
 static ngx_int_t
 ngx_etcd_eject_conf_statuses(ngx_etcd_eject_conf_t *conf, u_char *p,
-    size_t len)
+    u_char *last)
 {
-    u_char     *dash;
-    ngx_int_t   low, high;
+    ngx_int_t  low, high;
 
-    dash = ngx_strlchr(p, p + len, '-');
-
-    if (dash != NULL) {
-        low = ngx_atoi(p, dash - p);
-        high = ngx_atoi(dash + 1, p + len - dash - 1);
-
-    } else {
-        low = ngx_atoi(p, len);
-        high = low;
-    }
-
-    if (low < 100 || high < low || high >= NGX_ETCD_EJECT_STATUSES) {
+    if (ngx_etcd_option_statuses(p, last, &low, &high) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -67,7 +55,7 @@ ngx_etcd_eject_conf_status(ngx_conf_t *cf, ngx_etcd_option_t *option,
     for (p = value->data; p != NULL; p = comma ? comma + 1 : NULL) {
         comma = ngx_strlchr(p, last, ',');
 
-        if (ngx_etcd_eject_conf_statuses(eject, p, (comma ? comma : last) - p)
+        if (ngx_etcd_eject_conf_statuses(eject, p, comma ? comma : last)
             != NGX_OK)
         {
             return "invalid value";
@@ -121,6 +109,8 @@ ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
     ngx_str_t              *value;
     ngx_etcd_eject_conf_t  *conf;
 
+    static u_char  errors[] = "500-599";
+
     conf = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_eject_conf_t));
     if (conf == NULL) {
         return NULL;
@@ -131,7 +121,8 @@ ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
     conf->min = NGX_ETCD_EJECT_ANSWERS;
     conf->max = NGX_ETCD_EJECT_SHARE;
 
-    (void) ngx_etcd_eject_conf_statuses(conf, (u_char *) "500-599", 7);
+    (void) ngx_etcd_eject_conf_statuses(conf, errors,
+                                        errors + sizeof(errors) - 1);
 
     value = cf->args->elts;
 

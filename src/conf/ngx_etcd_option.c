@@ -236,6 +236,21 @@ ngx_etcd_option_text(ngx_conf_t *cf, ngx_uint_t first, char *name,
 }
 
 
+ngx_int_t
+ngx_etcd_option_statuses(u_char *p, u_char *last, ngx_int_t *low,
+    ngx_int_t *high)
+{
+    u_char  *dash;
+
+    dash = ngx_strlchr(p, last, '-');
+
+    *low = ngx_atoi(p, (dash ? dash : last) - p);
+    *high = dash ? ngx_atoi(dash + 1, last - dash - 1) : *low;
+
+    return (*low >= 100 && *high >= *low && *high <= 599) ? NGX_OK : NGX_ERROR;
+}
+
+
 ngx_etcd_conf_t *
 ngx_etcd_option_cluster(ngx_conf_t *cf, ngx_uint_t first)
 {

@@ -94,6 +94,13 @@ ngx_uint_t ngx_etcd_option_text(ngx_conf_t *cf, ngx_uint_t first, char *name,
 ngx_int_t ngx_etcd_option_enum(ngx_conf_enum_t *names, ngx_str_t *name);
 
 /*
+ * Reads a status from 100 to 599, or the first and the last one of several:
+ * "200-399".  NGX_ERROR: it is neither.
+ */
+ngx_int_t ngx_etcd_option_statuses(u_char *p, u_char *last, ngx_int_t *low,
+    ngx_int_t *high);
+
+/*
  * Returns the cluster named by "cluster=", or the default one; NULL: no memory.
  */
 ngx_etcd_conf_t *ngx_etcd_option_cluster(ngx_conf_t *cf, ngx_uint_t first);

@@ -89,32 +89,23 @@ ngx_etcd_check_directive_uri(ngx_conf_t *cf, ngx_etcd_option_t *option,
 }
 
 
-/* A status, or the first and the last one of several. */
-
 static char *
 ngx_etcd_check_directive_status(ngx_conf_t *cf, ngx_etcd_option_t *option,
     ngx_str_t *value, void *conf)
 {
     ngx_etcd_check_directive_t *dir = conf;
 
-    u_char                 *p, *last;
-    ngx_int_t               low, high;
-    ngx_etcd_check_conf_t  *check;
+    ngx_int_t  low, high;
 
-    check = dir->check;
-    last = value->data + value->len;
-
-    p = ngx_strlchr(value->data, last, '-');
-
-    low = ngx_atoi(value->data, (p ? p : last) - value->data);
-    high = p ? ngx_atoi(p + 1, last - p - 1) : low;
-
-    if (low < 100 || high > 599 || high < low) {
+    if (ngx_etcd_option_statuses(value->data, value->data + value->len, &low,
+                                 &high)
+        != NGX_OK)
+    {
         return "it takes a status of 100 to 599, or two as in \"200-399\"";
     }
 
-    check->lowest = low;
-    check->highest = high;
+    dir->check->lowest = low;
+    dir->check->highest = high;
 
     return NULL;
 }
