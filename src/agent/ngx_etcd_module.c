@@ -226,13 +226,6 @@ static ngx_command_t  ngx_etcd_commands[] = {
       offsetof(ngx_etcd_conf_t, lock_waiters),
       &ngx_etcd_lock_waiters_bounds },
 
-    { ngx_string("db_quota"),
-      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
-      ngx_conf_set_size_slot,
-      0,
-      offsetof(ngx_etcd_conf_t, db_quota),
-      NULL },
-
     { ngx_string("db_check"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_msec_slot,
@@ -542,7 +535,6 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_size_value(ecf->zone_size, 8 * 1024 * 1024);
     ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
     ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);
-    ngx_conf_init_size_value(ecf->db_quota, NGX_ETCD_DB_SPACE_QUOTA);
     ngx_conf_init_msec_value(ecf->db_check, NGX_ETCD_DB_SPACE_CHECK);
 
     client->name = ecf->name;

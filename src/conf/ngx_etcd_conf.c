@@ -81,7 +81,6 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     ecf->zone_size = NGX_CONF_UNSET_SIZE;
     ecf->lock_ttl = NGX_CONF_UNSET;
     ecf->lock_waiters = NGX_CONF_UNSET_UINT;
-    ecf->db_quota = NGX_CONF_UNSET_SIZE;
     ecf->db_check = NGX_CONF_UNSET_MSEC;
     ecf->file = cf->conf_file->file.name.data;
     ecf->line = cf->conf_file->line;

@@ -40,7 +40,6 @@ typedef struct {
     ngx_array_t                locks;         /* ngx_etcd_lock_name_t * */
     time_t                     lock_ttl;
     ngx_uint_t                 lock_waiters;
-    size_t                     db_quota;      /* bytes; 0: unknown */
     ngx_msec_t                 db_check;      /* 0: never */
     ngx_uint_t                 workers;       /* worker_processes */
     void                      *worker_locks; /* of this worker; NULL: no lock

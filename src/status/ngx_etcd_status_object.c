@@ -115,24 +115,17 @@ ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
     cluster->db_quota = NGX_ETCD_STATUS_ABSENT;
     cluster->db_nospace = NGX_ETCD_STATUS_ABSENT;
 
-    if (!ngx_etcd_db_space_wanted(ecf)) {
+    space = &ecf->zone.sh->space;
+
+    if (space->size == 0 || !ngx_etcd_db_space_wanted(ecf)) {
         return;
     }
 
-    space = &ecf->zone.sh->space;
-
-    if (space->size != 0) {
-        cluster->db_size = space->size;
-    }
+    cluster->db_size = space->size;
+    cluster->db_nospace = space->nospace;
 
     if (space->quota != 0) {
         cluster->db_quota = space->quota;
-    }
-
-    if (space->state != NGX_ETCD_DB_SPACE_UNKNOWN
-        && space->state != NGX_ETCD_DB_SPACE_REFUSED)
-    {
-        cluster->db_nospace = (space->state == NGX_ETCD_DB_SPACE_NONE);
     }
 }
 

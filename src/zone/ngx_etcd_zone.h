@@ -112,8 +112,10 @@ typedef struct {
 typedef struct {
     ngx_atomic_t                     asked;        /* ngx_current_msec; 0:
                                                       never */
-    ngx_atomic_t                     state;
-    ngx_etcd_atomic64_t              size;         /* bytes; 0: unknown */
+    ngx_atomic_t                     refused;      /* 1: etcd does not tell */
+    ngx_atomic_t                     nospace;      /* 1: etcd rejects writes */
+    ngx_etcd_atomic64_t              size;         /* bytes; 0: nothing is
+                                                      known */
     ngx_etcd_atomic64_t              quota;        /* bytes; 0: unknown */
 } ngx_etcd_zone_space_t;
 

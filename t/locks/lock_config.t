@@ -97,8 +97,6 @@ refused('lock_ttl soon', etcd('lock_ttl soon;'),
         '"lock_ttl" directive invalid value in AT', 3);
 refused('lock_ttl twice', etcd('lock_ttl 2s;', 'lock_ttl 2s;'),
         '"lock_ttl" directive is duplicate in AT', 4);
-refused('db_quota much', etcd('db_quota much;'),
-        '"db_quota" directive invalid value in AT', 3);
 refused('db_check soon', etcd('db_check soon;'),
         '"db_check" directive invalid value in AT', 3);
 refused('lock_waiters 0', etcd('lock_waiters 0;'),

@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 
 # Space of etcd: if clients write to etcd, by locks whose KEY has variables,
-# nginx says when the database has little room left, once for each change, and
-# by metrics.
+# metrics tell how full the database is.
 
 use strict;
 use warnings;
@@ -13,7 +12,6 @@ use lib "$FindBin::Bin/../lib";
 use Test::More;
 
 use Backend;
-use Docs;
 use Etcd;
 use Fake;
 use Finish;
@@ -35,7 +33,6 @@ my $blocks = <<'END';
 etcd {
     endpoints %%ETCD%%;
     request_timeout 2s;
-    db_quota 4m;
     db_check 50ms;
 }
 
@@ -101,29 +98,6 @@ sub metric {
 }
 
 
-# the lines that the documentation quotes, by their first words; N and QUOTA
-# stand for numbers
-
-my %quoted = do {
-    my ($page) = grep { $_->path eq 'docs/locks.md' } Docs::pages();
-    my @rows = $page->prose =~ /^\| `the database (.*?)` \| (\w+) \|/mg;
-    my %lines;
-
-    while (my ($line, $level) = splice(@rows, 0, 2)) {
-        my $level_of = $level eq 'warning' ? 'warn' : $level;
-        my $text = quotemeta($line) =~ s/\b(?:N|QUOTA)\b/\\d+/gr;
-
-        $lines{$line =~ /^(is almost full|is full|has room)/ ? $1 : $line} =
-            qr/\[$level_of\].*"default":\ the\ database\ $text$/;
-    }
-
-    %lines;
-};
-
-
-sub logged { return $nginx->count_log(qr/"$_[0]": the database $_[1]/) }
-
-
 # the number of questions for the status, as etcd counts them
 
 sub asked {
@@ -182,12 +156,10 @@ sub used {
 # There is room enough.
 
 ok(wait_for(sub { metric('size_bytes') }, 20, 'a size'), 'etcd is asked');
-is(metric('quota_bytes'), QUOTA, 'the quota is the configured one');
 is(metric('nospace'), 0, 'there is room');
 is(metric('size_bytes', cluster => $_), undef, "cluster $_ is not asked")
     for qw(constant off);
 asks_again('and asked again');
-is(logged('default', 'is almost full'), 0, 'nothing is said');
 
 
 # A request takes as much as the documentation says, at most.
@@ -216,19 +188,17 @@ for my $segment ('1' x 8, 'x' x 24 . '~' . '0' x 64) {
 }
 
 
-# There is little room.
+# There is little room: the alert's limit is reached before etcd is full.
 
-while (!logged('default', 'is almost full')) {
+while (metric('size_bytes') < 0.8 * QUOTA) {
     my $before = asked();
 
     fill() or last;
     wait_for { asked() > $before + 1 } 20, 'etcd to be asked' or last;
 }
 
-ok(logged('default', qr/is almost full: \d+ bytes of 4194304/),
-   'little room is warned of');
-asks_again('etcd is asked again');
-is(logged('default', 'is almost full'), 1, 'which is not repeated');
+cmp_ok(metric('size_bytes'), '>=', 0.8 * QUOTA, 'little room is shown');
+is(metric('nospace'), 0, 'while there is some');
 is($nginx->get('/x')->{status}, 404, 'locks are taken');
 
 
@@ -243,7 +213,6 @@ $lock->holds('/locks/hold', scalar(@held), 'some locks are held');
 
 ok(wait_for(sub { !fill() }, 30, 'a full database'), 'etcd takes no writes');
 ok(wait_for(sub { metric('nospace') }, 20, 'the alarm'), 'nginx knows');
-is(logged('default', 'is full'), 1, 'and says so');
 is($nginx->get('/x')->{status}, 503, 'no lock is taken');
 is_deeply([grep { $_ != 503 } together(30)], [],
           'also by requests that come together, whose puts are nested');
@@ -262,7 +231,6 @@ ok(wait_for(sub {
        $etcd->leases;
        metric('nospace') == 1
    }, 20, 'the state'), 'the new workers know');
-is(logged('default', 'is full'), 1, 'and do not repeat it');
 
 
 # Without a reason to ask, nginx asks no more; then it does again.
@@ -290,18 +258,9 @@ $etcd->compact;
 $etcd->manage('defrag');
 $etcd->manage('alarm', 'disarm');
 ok(wait_for(sub { metric('nospace') == 0 }, 20, 'room'), 'there is room again');
-is(logged('default', 'has room again'), 1, 'which is said');
 cmp_ok(metric('size_bytes'), '<', 0.8 * QUOTA, 'by the size');
 ok(wait_for(sub { $nginx->get('/x')->{status} == 404 }, 20, 'a lock'),
    'locks are taken again');
-is(logged('constant', '.'), 0, 'cluster "constant" was not asked');
-is(logged('off', '.'), 0, 'nor was cluster "off"');
-
-
-is_deeply([sort keys %quoted], ['has room', 'is almost full', 'is full'],
-          'the documentation quotes these lines');
-is($nginx->count_log($quoted{$_}), logged('default', $_),
-   "as nginx writes them: $_") for sort keys %quoted;
 $nginx->quit;
 
 
@@ -314,8 +273,8 @@ $etcd->auth_enable('root');
 my $user = Nginx->new(etcd => $etcd)->set(BACKEND => $backend->address);
 
 $user->write_secret('password', "secret\n");
-$user->start(($blocks =~ s/db_quota 4m;/user nginx; password_file password;/r)
-             . $http);
+$user->start(($blocks =~ s/(request_timeout 2s;)/$1
+    user nginx; password_file password;/r) . $http);
 
 $nginx = $user;
 
@@ -326,8 +285,6 @@ ok(wait_for(sub { metric('size_bytes') || $user->count_log($unknown) }, 20,
 is($user->count_log(qr/\[(?:warn|error)\].*database/), 0,
    'is no reason to complain');
 cmp_ok($user->count_log($unknown), '<=', 1, 'nor to repeat what is not known');
-is(metric('quota_bytes'), metric('size_bytes') && 2147483648,
-   'the default of db_quota');
 $user->quit;
 
 
@@ -355,21 +312,15 @@ $fake->start('ok', '--answer', 'Status='
 $nginx->start($config);
 ok(wait_for(sub { metric('size_bytes') }, 20, 'a size'), 'another etcd');
 is(metric('quota_bytes'), 1_000_000, 'the quota is what etcd says');
-is(logged('default', 'is almost full: 850000 bytes of 1000000'), 1,
-   'and counts');
 
 for (
-    [field(3, 760_000) . field(12, 1_000_000), 760_000, 0, 'has room', 0],
-    [field(3, 740_000) . field(12, 1_000_000), 740_000, 0, 'has room', 1],
-    [field(3, 790_000) . field(12, 1_000_000), 790_000, 0,
-     'is almost full: 790000', 0],
-    [field(3, 1000) . text(8, 'memberID:1 alarm:CORRUPT '), 1000, 0, 'is full',
-     0],
+    [field(3, 760_000), 760_000, 0],
+    [field(3, 1000) . text(8, 'memberID:1 alarm:CORRUPT '), 1000, 0],
     [field(3, 2000) . text(8, 'etcdserver: no leader')
-     . text(8, 'memberID:1 alarm:NOSPACE '), 2000, 1, 'is full', 1],
+     . text(8, 'memberID:1 alarm:NOSPACE '), 2000, 1],
 )
 {
-    my ($message, $size, $nospace, $said, $times) = @$_;
+    my ($message, $size, $nospace) = @$_;
 
     $fake->stop();
     $fake->start('ok', '--answer',
@@ -377,7 +328,7 @@ for (
     ok(wait_for(sub { metric('size_bytes') == $size }, 20, 'another size'),
        "a size of $size");
     is(metric('nospace'), $nospace, 'with or without the alarm');
-    is(logged('default', $said), $times, "$said: said or not");
+    is(metric('quota_bytes'), undef, 'without a quota');
 }
 
 

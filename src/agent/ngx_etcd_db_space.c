@@ -65,7 +65,10 @@ ngx_etcd_db_space_changed(void *data)
 }
 
 
-/* The last known size stays while etcd is unreachable. */
+/*
+ * The last known size stays while etcd is unreachable.  A refusal is logged
+ * once.
+ */
 
 static void
 ngx_etcd_db_space_failed(ngx_etcd_db_space_t *space,
@@ -77,13 +80,12 @@ ngx_etcd_db_space_failed(ngx_etcd_db_space_t *space,
 
     if (!ngx_etcd_backoff_retriable(code)) {
 
-        if (shared->state == NGX_ETCD_DB_SPACE_REFUSED) {
+        if (shared->refused) {
             return;
         }
 
-        shared->state = NGX_ETCD_DB_SPACE_REFUSED;
+        shared->refused = 1;
         shared->size = 0;
-        shared->quota = 0;
     }
 
     ngx_log_error(NGX_LOG_INFO, space->log, 0,
@@ -93,72 +95,12 @@ ngx_etcd_db_space_failed(ngx_etcd_db_space_t *space,
 }
 
 
-/* Hysteresis: etcd's members report slightly different sizes. */
-
-static ngx_etcd_db_space_state_e
-ngx_etcd_db_space_state(ngx_etcd_db_space_t *space, uint64_t size,
-    uint64_t quota)
-{
-    ngx_uint_t  percent;
-
-    if (space->status.nospace) {
-        return NGX_ETCD_DB_SPACE_NONE;
-    }
-
-    percent = (space->shared->state == NGX_ETCD_DB_SPACE_IS_LOW)
-              ? NGX_ETCD_DB_SPACE_ENOUGH : NGX_ETCD_DB_SPACE_LOW;
-
-    return (quota != 0 && size / percent >= quota / 100)
-           ? NGX_ETCD_DB_SPACE_IS_LOW : NGX_ETCD_DB_SPACE_IS_ENOUGH;
-}
-
-
-static void
-ngx_etcd_db_space_report(ngx_etcd_db_space_t *space,
-    ngx_etcd_db_space_state_e state)
-{
-    ngx_etcd_zone_space_t  *shared;
-
-    shared = space->shared;
-
-    switch (state) {
-
-    case NGX_ETCD_DB_SPACE_NONE:
-        ngx_log_error(NGX_LOG_ERR, space->log, 0,
-                      "etcd cluster \"%V\": the database is full (NOSPACE), "
-                      "locks cannot be acquired", &space->conf->name);
-        break;
-
-    case NGX_ETCD_DB_SPACE_IS_LOW:
-        ngx_log_error(NGX_LOG_WARN, space->log, 0,
-                      "etcd cluster \"%V\": the database is almost full: "
-                      "%uL bytes of %uL",
-                      &space->conf->name, shared->size, shared->quota);
-        break;
-
-    default:
-        if (shared->state == NGX_ETCD_DB_SPACE_IS_LOW
-            || shared->state == NGX_ETCD_DB_SPACE_NONE)
-        {
-            ngx_log_error(NGX_LOG_NOTICE, space->log, 0,
-                          "etcd cluster \"%V\": the database has room again: "
-                          "%uL bytes of %uL", &space->conf->name,
-                          shared->size, shared->quota);
-        }
-
-        break;
-    }
-}
-
-
 static void
 ngx_etcd_db_space_done(ngx_etcd_db_status_t *status,
     ngx_etcd_grpc_status_e code, ngx_str_t *text)
 {
-    uint64_t                   quota;
-    ngx_etcd_db_space_t       *space;
-    ngx_etcd_zone_space_t     *shared;
-    ngx_etcd_db_space_state_e  state;
+    ngx_etcd_db_space_t    *space;
+    ngx_etcd_zone_space_t  *shared;
 
     space = status->data;
     shared = space->shared;
@@ -170,16 +112,10 @@ ngx_etcd_db_space_done(ngx_etcd_db_status_t *status,
         return;
     }
 
-    quota = status->quota ? status->quota : space->conf->db_quota;
-    state = ngx_etcd_db_space_state(space, status->size, quota);
-
+    shared->refused = 0;
+    shared->nospace = status->nospace;
+    shared->quota = status->quota;
     shared->size = status->size;
-    shared->quota = quota;
-
-    if (shared->state != (ngx_atomic_uint_t) state) {
-        ngx_etcd_db_space_report(space, state);
-        shared->state = state;
-    }
 }
 
 

@@ -2,12 +2,13 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The free space of etcd's database.
+ * The free space of etcd's database, for the metrics.
  *
  * If a lock's KEY contains variables, clients cause writes to etcd: each
  * request puts and deletes a key, and etcd keeps both until compaction.
- * Therefore one worker asks etcd at intervals for the size of its database,
- * and each change of the state is logged once.
+ * Therefore one worker asks etcd at intervals for the size of its database.
+ * It does so by a client of its own, since an endpoint that does not answer
+ * this question may well serve the others.
  */
 
 
@@ -20,26 +21,9 @@
 #include <ngx_etcd_conf.h>
 
 
-#define NGX_ETCD_DB_SPACE_QUOTA  2147483648     /* etcd's default */
 #define NGX_ETCD_DB_SPACE_CHECK  60000          /* ms */
 
 #define NGX_ETCD_DB_SPACE_FIRST  1000           /* ms: first check within */
-
-/* percent of the quota: LOW begins, LOW ends */
-
-#define NGX_ETCD_DB_SPACE_LOW  80
-#define NGX_ETCD_DB_SPACE_ENOUGH  75
-
-
-/* the state in the zone */
-
-typedef enum {
-    NGX_ETCD_DB_SPACE_UNKNOWN = 0,               /* not asked yet */
-    NGX_ETCD_DB_SPACE_REFUSED,                   /* etcd refuses to answer */
-    NGX_ETCD_DB_SPACE_IS_ENOUGH,
-    NGX_ETCD_DB_SPACE_IS_LOW,
-    NGX_ETCD_DB_SPACE_NONE                    /* etcd refuses writes */
-} ngx_etcd_db_space_state_e;
 
 
 /*
