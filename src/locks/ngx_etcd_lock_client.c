@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_lock_client.h>
 #include <ngx_etcd_client.h>
-#include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_clock.h>
 
@@ -21,32 +20,15 @@ ngx_etcd_lock_client_changed(void *data)
 }
 
 
-/*
- * etcd refuses a put with a revoked lease, however late it comes.  So if no
- * lock is held or waited for, another lease ends the search.
- */
+/* Keys that are held for long enough are watched.  Returns 1 if one is not. */
 
-static void
-ngx_etcd_lock_client_swept(void *data)
+static ngx_uint_t
+ngx_etcd_lock_client_watch(ngx_etcd_lock_session_t *locks)
 {
-    ngx_etcd_lock_session_t *locks = data;
+    uint64_t           now;
+    ngx_queue_t       *q;
+    ngx_etcd_mutex_t  *mutex;
 
-    if (ngx_etcd_sweep_over(&locks->sweep)) {
-        ngx_etcd_session_give_up(&locks->session,
-                                 "etcd may still process old puts");
-    }
-}
-
-
-static void
-ngx_etcd_lock_session_timer(ngx_event_t *ev)
-{
-    uint64_t                  now;
-    ngx_queue_t              *q;
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_lock_session_t  *locks;
-
-    locks = ev->data;
     now = ngx_etcd_clock();
 
     while (!ngx_queue_empty(&locks->young)) {
@@ -54,12 +36,171 @@ ngx_etcd_lock_session_timer(ngx_event_t *ev)
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, age);
 
         if (now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG) {
-            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
-            return;
+            return 1;
         }
 
         ngx_etcd_mutex_grown(mutex);
         ngx_etcd_lock_queue_watch(mutex->lock_queue);
+    }
+
+    return 0;
+}
+
+
+/*
+ * Reads lock queues in which a key waits while the watch is silent.  One that
+ * was read goes to the end of the list: the others come first the next time.
+ */
+
+static ngx_uint_t
+ngx_etcd_lock_client_read(ngx_etcd_lock_session_t *locks)
+{
+    ngx_str_t               reason;
+    ngx_uint_t              n, lags, more;
+    ngx_queue_t            *q, *next, *last;
+    ngx_etcd_lock_queue_t  *lock_queue;
+
+    n = 0;
+    lags = 0;
+    more = 0;
+
+    last = ngx_queue_last(&locks->lock_queues);
+
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
+         q = next)
+    {
+        next = (q != last) ? ngx_queue_next(q)
+                           : ngx_queue_sentinel(&locks->lock_queues);
+
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+
+        lags |= ngx_etcd_lock_queue_lags(lock_queue);
+        more |= ngx_etcd_lock_queue_doubtful(lock_queue);
+
+        if (n < NGX_ETCD_LOCK_CLIENT_READS
+            && ngx_etcd_lock_queue_read(lock_queue) == NGX_OK)
+        {
+            ngx_queue_remove(q);
+            ngx_queue_insert_tail(&locks->lock_queues, q);
+            n++;
+        }
+    }
+
+    if (lags) {
+        ngx_str_set(&reason, "it lags behind the cluster");
+        ngx_etcd_watch_stream_leave(locks->stream, &reason);
+    }
+
+    return more;
+}
+
+
+static void
+ngx_etcd_lock_client_lease_keys(ngx_etcd_lease_ttl_t *search,
+    ProtobufCBinaryData *keys, size_t n, int64_t revision)
+{
+    size_t                    i;
+    ngx_str_t                 key;
+    ngx_etcd_lock_session_t  *locks = search->data;
+
+    if (revision <= 0) {
+        return;
+    }
+
+    for (i = 0; i < n; i++) {
+        key = ngx_etcd_bytes_str(&keys[i]);
+        ngx_etcd_mutex_found(locks, &key, revision);
+    }
+
+    locks->answered = 1;
+}
+
+
+/*
+ * etcd refuses a put with a revoked lease, however late it comes.  So if no
+ * lock is held or waited for, another lease ends the search.
+ */
+
+static void
+ngx_etcd_lock_client_searched(ngx_etcd_lease_ttl_t *search, uint64_t until)
+{
+    ngx_etcd_lock_session_t  *locks = search->data;
+
+    locks->searching = 0;
+    locks->searched = ngx_current_msec;
+
+    if (locks->answered
+        && locks->keys.root == locks->keys.sentinel
+        && ngx_etcd_clock() - locks->unknown >= NGX_ETCD_LOCK_CLIENT_LATE)
+    {
+        ngx_etcd_session_give_up(&locks->session,
+                                 "etcd may still process old puts");
+    }
+}
+
+
+/*
+ * Searches the lease for keys that no mutex knows of.  Returns 1 until the
+ * lease is given up.
+ */
+
+static ngx_uint_t
+ngx_etcd_lock_client_search(ngx_etcd_lock_session_t *locks)
+{
+    ngx_etcd_lease_ttl_t  *search;
+
+    if (locks->unknown == 0) {
+        return 0;
+    }
+
+    if (locks->searching
+        || ngx_current_msec - locks->searched < NGX_ETCD_LOCK_CLIENT_SEARCH)
+    {
+        return 1;
+    }
+
+    locks->searching = 1;
+    locks->answered = 0;
+
+    search = &locks->search;
+    search->cluster = locks->cluster;
+    search->lease = locks->session.lease.id;
+    search->timeout = NGX_ETCD_LOCK_CLIENT_SEARCH;
+    search->keys = ngx_etcd_lock_client_lease_keys;
+    search->done = ngx_etcd_lock_client_searched;
+    search->data = locks;
+
+    ngx_etcd_lease_ttl_ask(search);
+
+    return 1;
+}
+
+
+static void
+ngx_etcd_lock_client_search_stop(ngx_etcd_lock_session_t *locks)
+{
+    locks->unknown = 0;
+
+    if (locks->searching) {
+        locks->searching = 0;
+        ngx_etcd_lease_ttl_cancel(&locks->search);
+    }
+}
+
+
+static void
+ngx_etcd_lock_client_check(ngx_event_t *ev)
+{
+    ngx_uint_t                more;
+    ngx_etcd_lock_session_t  *locks = ev->data;
+
+    more = ngx_etcd_lock_client_watch(locks);
+    more |= ngx_etcd_lock_client_read(locks);
+    more |= ngx_etcd_lock_client_search(locks);
+
+    if (more) {
+        ngx_etcd_lock_session_check(locks);
     }
 }
 
@@ -211,7 +352,7 @@ ngx_etcd_lock_client_lost(ngx_etcd_session_t *session, char *reason)
 {
     ngx_etcd_lock_session_t  *locks = session->data;
 
-    ngx_etcd_sweep_end(&locks->sweep);
+    ngx_etcd_lock_client_search_stop(locks);
     ngx_etcd_lock_client_lease_lost(locks);
 }
 
@@ -262,17 +403,11 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     ngx_queue_init(&locks->leaving);
     ngx_queue_init(&locks->young);
 
-    locks->sweep.cluster = cluster;
-    locks->sweep.found = ngx_etcd_mutex_found;
-    locks->sweep.swept = ngx_etcd_lock_client_swept;
-    locks->sweep.data = locks;
+    ngx_rbtree_init(&locks->keys, &locks->sentinel,
+                    ngx_str_rbtree_insert_value);
 
-    ngx_etcd_sweep_init(&locks->sweep);
-
-    ngx_etcd_event_init_timer(&locks->timer, ngx_etcd_lock_session_timer,
+    ngx_etcd_event_init_timer(&locks->timer, ngx_etcd_lock_client_check,
                               locks, log);
-
-    ngx_etcd_lock_poll_init(locks);
 
     session = &locks->session;
 
@@ -326,8 +461,7 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
 
     ngx_etcd_event_stop(&locks->timer);
 
-    ngx_etcd_lock_poll_done(locks);
-    ngx_etcd_sweep_end(&locks->sweep);
+    ngx_etcd_lock_client_search_stop(locks);
     ngx_etcd_lock_client_abandon(locks);
 
     ngx_etcd_session_close(&locks->session);
@@ -339,6 +473,7 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
          q = ngx_queue_next(q))
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+        ngx_etcd_lock_queue_stop_read(lock_queue);
         ngx_etcd_mirror_destroy(&lock_queue->mirror);
     }
 
@@ -392,7 +527,7 @@ ngx_etcd_lock_client_end(ngx_etcd_lock_session_t *locks,
     locks->data = data;
     locks->again = 0;
 
-    ngx_etcd_sweep_end(&locks->sweep);
+    ngx_etcd_lock_client_search_stop(locks);
 
     if (locks->session.state == NGX_ETCD_SESSION_ENDING) {
         return;

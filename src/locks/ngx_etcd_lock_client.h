@@ -5,6 +5,22 @@
  * The client that takes all locks of one process in one cluster.  It creates
  * the state that the locks share (ngx_etcd_lock_session.h), keeps the lease,
  * and tells the mutexes when it is held or lost.
+ *
+ * One timer checks what is not known for certain:
+ *
+ * - Keys that have been held for a while are watched.
+ *
+ * - Lock queues in which a key waits are read while their watch is silent, in
+ *   turn (ngx_etcd_lock_queue.h).  If the watch does not report the same soon,
+ *   the watch stream goes to another endpoint.
+ *
+ * - etcd may process a put long after the client has given it up: a stopped
+ *   member does so when it continues, whether the connection still exists or
+ *   not.  The key then lives as long as its lease.  A key that a watch reports
+ *   as deleted may exist, too, if the watch has not noticed another history of
+ *   etcd.  So from the first such key on, the keys of the lease are read
+ *   (LeaseTimeToLive of etcd's v3 API), and those that no mutex knows of are
+ *   deleted, until the lease is given up.
  */
 
 
@@ -16,6 +32,19 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock_session.h>
+
+
+/* lock queues that are read in one check */
+
+#define NGX_ETCD_LOCK_CLIENT_READS   4
+
+/* ms between two searches for keys of the lease that no mutex knows of */
+
+#define NGX_ETCD_LOCK_CLIENT_SEARCH  1000
+
+/* ms after the last unknown outcome: an unused lease is given up */
+
+#define NGX_ETCD_LOCK_CLIENT_LATE    10000
 
 
 /*

@@ -67,6 +67,16 @@ ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
 }
 
 
+/* the watch has reported something */
+
+static void
+ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue)
+{
+    lock_queue->poll.heard = ngx_current_msec;
+    lock_queue->poll.missed = 0;
+}
+
+
 static void
 ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
@@ -245,6 +255,16 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
 }
 
 
+void
+ngx_etcd_lock_queue_stop_read(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_etcd_range_cancel(&lock_queue->poll.range);
+
+    lock_queue->poll.asking = 0;
+    lock_queue->poll.missed = 0;
+}
+
+
 ngx_int_t
 ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue)
 {
@@ -259,7 +279,7 @@ ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue)
         return NGX_AGAIN;
     }
 
-    ngx_etcd_lock_queue_stop_poll(lock_queue);
+    ngx_etcd_lock_queue_stop_read(lock_queue);
 
     ngx_queue_remove(&lock_queue->queue);
 
@@ -436,39 +456,195 @@ ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
 
 
 void
-ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue)
+ngx_etcd_lock_queue_wait(ngx_etcd_lock_queue_t *lock_queue)
 {
-    lock_queue->poll.heard = ngx_current_msec;
-    lock_queue->poll.missed = 0;
+    ngx_etcd_lock_queue_watch(lock_queue);
+    ngx_etcd_lock_queue_heard(lock_queue);
+
+    lock_queue->poll.read = ngx_current_msec;
+
+    ngx_etcd_lock_session_check(lock_queue->locks);
 }
 
 
-void
-ngx_etcd_lock_queue_stop_poll(ngx_etcd_lock_queue_t *lock_queue)
+ngx_uint_t
+ngx_etcd_lock_queue_doubtful(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_etcd_range_cancel(&lock_queue->poll.range);
+    return lock_queue->poll.missed
+           || ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
+              != NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_queue_lags(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_etcd_lock_queue_poll_t  *poll;
+
+    poll = &lock_queue->poll;
+
+    if (!poll->missed
+        || ngx_current_msec - poll->ahead < NGX_ETCD_LOCK_QUEUE_LAG)
+    {
+        return 0;
+    }
+
+    poll->missed = 0;
+
+    return lock_queue->watched
+           && ngx_etcd_watch_active(&lock_queue->mirror.watch);
+}
+
+
+/*
+ * What the first keys of the lock queue, as they were at that revision, say of
+ * a waiting key.  NGX_OK: it holds one of the permits; NGX_DECLINED: it does
+ * not exist; NGX_AGAIN: it waits.
+ */
+
+static ngx_int_t
+ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_lock_queue_key_t *key, Etcd__RangeResponse *response)
+{
+    size_t           i;
+    ngx_uint_t       before, found;
+    Etcd__KeyValue  *kv;
+
+    found = 0;
+    before = 0;
+
+    for (i = 0; i < response->n_kvs; i++) {
+        kv = response->kvs[i];
+
+        before += (kv->create_revision <= key->created);
+
+        if (kv->create_revision == key->created
+            && kv->key.len == key->key.len
+            && ngx_memcmp(kv->key.data, key->key.data, kv->key.len) == 0)
+        {
+            found = 1;
+        }
+    }
+
+    if (found) {
+        return (before <= lock_queue->permits) ? NGX_OK : NGX_AGAIN;
+    }
+
+    return (response->more
+            || response->header == NULL
+            || response->header->revision < key->created)
+           ? NGX_AGAIN : NGX_DECLINED;
+}
+
+
+/* A read is ahead of the watch if it has found that a waiting key holds. */
+
+static void
+ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
+    Etcd__RangeResponse *response)
+{
+    ngx_int_t                    rc;
+    ngx_queue_t                 *q;
+    ngx_etcd_lock_queue_key_t   *key;
+    ngx_etcd_lock_queue_poll_t  *poll;
+
+    poll = &lock_queue->poll;
+
+    for (q = ngx_queue_head(&lock_queue->keys);
+         q != ngx_queue_sentinel(&lock_queue->keys);
+         q = ngx_queue_next(q))
+    {
+        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+
+        if (key->state != NGX_ETCD_MUTEX_WAITING) {
+            continue;
+        }
+
+        rc = ngx_etcd_lock_queue_place(lock_queue, key, response);
+
+        if (rc == NGX_DECLINED) {
+            key->handlers->gone(key);
+
+        } else if (rc == NGX_OK) {
+
+            ngx_log_debug2(NGX_LOG_DEBUG_EVENT,
+                           lock_queue->locks->cluster->log, 0,
+                           "etcd lock: key \"%V\" of revision %L is first by "
+                           "a read", ngx_etcd_shown(&key->key), key->created);
+
+            if (!poll->missed) {
+                poll->missed = 1;
+                poll->ahead = ngx_current_msec;
+                ngx_etcd_lock_session_check(lock_queue->locks);
+            }
+
+            key->handlers->first(key);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_lock_queue_read_done(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    ngx_etcd_lock_queue_t  *lock_queue = range->data;
 
     lock_queue->poll.asking = 0;
-    lock_queue->poll.missed = 0;
+    lock_queue->poll.heard = ngx_current_msec;
+    lock_queue->poll.read = ngx_current_msec;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_lock_queue_reconcile(lock_queue, response);
+        ngx_destroy_pool(pool);
+    }
 }
 
 
-void
-ngx_etcd_lock_queue_doubt(ngx_etcd_lock_queue_t *lock_queue)
+/* the limit is one more than the permits, to detect equal create revisions */
+
+ngx_int_t
+ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_range_t            *range;
+    Etcd__RangeRequest          *request;
+    ngx_etcd_lock_queue_poll_t  *poll;
 
-    cluster = lock_queue->locks->cluster;
+    poll = &lock_queue->poll;
 
-    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                  "etcd cluster \"%V\": lock \"%V\": a key has waited for "
-                  "long, reading all keys again", &cluster->conf->name,
-                  &lock_queue->prefix);
-
-    if (lock_queue->watched) {
-        ngx_etcd_mirror_again(&lock_queue->mirror, 0);
-
-    } else {
-        ngx_etcd_lock_queue_watch(lock_queue);
+    if (poll->asking
+        || (ngx_current_msec - poll->heard < NGX_ETCD_LOCK_QUEUE_QUIET
+            && ngx_current_msec - poll->read < NGX_ETCD_LOCK_QUEUE_DOUBT)
+        || ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
+           == NULL)
+    {
+        return NGX_DECLINED;
     }
+
+    /* there may have been no memory for it before */
+
+    ngx_etcd_lock_queue_watch(lock_queue);
+
+    range = &poll->range;
+
+    request = &range->request;
+    etcd__range_request__init(request);
+
+    request->key = ngx_etcd_bytes(&lock_queue->from);
+    request->range_end = ngx_etcd_bytes(&lock_queue->to);
+    request->limit = (int64_t) lock_queue->permits + 1;
+    request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    request->keys_only = 1;
+
+    range->cluster = lock_queue->locks->cluster;
+    range->done = ngx_etcd_lock_queue_read_done;
+    range->data = lock_queue;
+
+    poll->asking = 1;
+
+    ngx_etcd_range_start(range);
+
+    return NGX_OK;
 }

@@ -8,6 +8,13 @@
  *
  * The prefix is watched from the time when a key waits, or has been held for a
  * while, until the lock queue is closed.
+ *
+ * A watch may be silent because nothing happens, or because events are delayed:
+ * after a partition, TCP retransmits with pauses of seconds, and an endpoint
+ * may lag behind the cluster.  While a key of this client waits and the watch
+ * is silent, a linearizable Range reads the first keys of the lock queue.  If
+ * the waiting key is among the first, it holds the lock, whatever the watch has
+ * reported: keys that are put later have higher create revisions.
  */
 
 
@@ -49,7 +56,7 @@ typedef struct {
     /* WAITING: keys came or went, and the key exists */
     void                       (*look)(ngx_etcd_lock_queue_key_t *key);
 
-    /* WAITING: a linearizable read has found the key among the first ones */
+    /* WAITING: a read has found the key among the first ones */
     void                       (*first)(ngx_etcd_lock_queue_key_t *key);
 
     /* the key does not exist any more */
@@ -68,13 +75,28 @@ struct ngx_etcd_lock_queue_key_s {
 };
 
 
-/* state of ngx_etcd_lock_poll.c in a lock queue */
+/* ms that a watch is silent before its lock queue is read */
+
+#define NGX_ETCD_LOCK_QUEUE_QUIET   250
+
+/* ms until a lock queue is read although its watch is not silent */
+
+#define NGX_ETCD_LOCK_QUEUE_DOUBT   10000
+
+/* ms that a watch may be behind a read */
+
+#define NGX_ETCD_LOCK_QUEUE_LAG     1000
+
+
+/* reads of a lock queue while a key waits */
 
 typedef struct {
     ngx_etcd_range_t             range;
-    ngx_msec_t                   heard;        /* when the watch or a poll last
+    ngx_msec_t                   heard;        /* when the watch or a read last
                                                   reported something */
-    ngx_msec_t                   ahead;        /* since when a poll is ahead of
+    ngx_msec_t                   read;         /* when a key began to wait, or a
+                                                  read was answered */
+    ngx_msec_t                   ahead;        /* since when a read is ahead of
                                                   the watch */
     unsigned                     asking:1;
     unsigned                     missed:1;     /* "ahead" is set */
@@ -168,14 +190,26 @@ ngx_uint_t ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
 ngx_int_t ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue,
     ngx_str_t *key, int64_t created);
 
-/* the watch or a poll has reported something */
-void ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue);
+/* A key waits: the prefix is watched, and read while the watch is silent. */
+void ngx_etcd_lock_queue_wait(ngx_etcd_lock_queue_t *lock_queue);
 
-/* Ends a running poll. */
-void ngx_etcd_lock_queue_stop_poll(ngx_etcd_lock_queue_t *lock_queue);
+/* Returns 1 if a key waits, or the watch is behind a read. */
+ngx_uint_t ngx_etcd_lock_queue_doubtful(ngx_etcd_lock_queue_t *lock_queue);
 
-/* the observed keys may be incomplete: reads all keys again */
-void ngx_etcd_lock_queue_doubt(ngx_etcd_lock_queue_t *lock_queue);
+/*
+ * Returns 1, once, if the watch is active, but has not reported for
+ * NGX_ETCD_LOCK_QUEUE_LAG ms what a read has.
+ */
+ngx_uint_t ngx_etcd_lock_queue_lags(ngx_etcd_lock_queue_t *lock_queue);
+
+/*
+ * Reads the first keys if a key waits and the watch is silent.  NGX_OK: they
+ * are being read now; NGX_DECLINED: there is no need.
+ */
+ngx_int_t ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue);
+
+/* Ends a running read. */
+void ngx_etcd_lock_queue_stop_read(ngx_etcd_lock_queue_t *lock_queue);
 
 
 #endif /* _NGX_ETCD_LOCK_QUEUE_H_INCLUDED_ */

@@ -66,6 +66,31 @@ ngx_etcd_lock_session_undeleted(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
 }
 
 
+void
+ngx_etcd_lock_session_check(ngx_etcd_lock_session_t *locks)
+{
+    if (!locks->timer.timer_set) {
+        ngx_add_timer(&locks->timer,
+                      NGX_ETCD_LOCK_SESSION_TICK
+                      + (ngx_msec_t) ngx_random()
+                        % NGX_ETCD_LOCK_SESSION_TICK);
+    }
+}
+
+
+void
+ngx_etcd_lock_session_unknown(ngx_etcd_lock_session_t *locks)
+{
+    if (locks->unknown == 0) {
+        locks->searched = ngx_current_msec;
+    }
+
+    locks->unknown = ngx_etcd_clock();
+
+    ngx_etcd_lock_session_check(locks);
+}
+
+
 ngx_uint_t
 ngx_etcd_lock_session_valid(ngx_etcd_lock_session_t *locks)
 {

@@ -15,11 +15,18 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_txn_batch.h>
+#include <ngx_etcd_lease_ttl.h>
 #include <ngx_etcd_session.h>
-#include <ngx_etcd_sweep.h>
+#include <ngx_etcd_txn_batch.h>
 #include <ngx_etcd_watch.h>
 
+
+/*
+ * ms between two checks of what is not known for certain, plus a random time up
+ * to as much
+ */
+
+#define NGX_ETCD_LOCK_SESSION_TICK  100
 
 /* ms; a key that is held for longer is watched */
 
@@ -40,7 +47,8 @@ typedef struct {
     ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_session_t           session;
     ngx_etcd_txn_batch_t         batch;
-    ngx_etcd_sweep_t             sweep;        /* for keys without a mutex */
+    ngx_rbtree_t                 keys;         /* of mutexes, by name */
+    ngx_rbtree_node_t            sentinel;
 
     ngx_str_t                    name;         /* for logs */
     ngx_queue_t                  lock_queues;  /* of ngx_etcd_lock_queue_t */
@@ -48,8 +56,12 @@ typedef struct {
                                                   without a lock queue */
     ngx_queue_t                  young;        /* of ngx_etcd_mutex_t: held, not
                                                   watched; oldest first */
-    ngx_event_t                  timer;        /* of the oldest in young */
-    ngx_event_t                  poll;         /* ngx_etcd_lock_poll.h */
+    ngx_event_t                  timer;        /* of checks */
+    ngx_etcd_lease_ttl_t         search;       /* for keys without a mutex */
+    uint64_t                     unknown;      /* ngx_etcd_clock() of the last
+                                                  unknown outcome; 0: none since
+                                                  the lease is held */
+    ngx_msec_t                   searched;     /* when a search has ended */
     ngx_uint_t                   nmutexes;     /* of all lock queues, and
                                                   released ones */
     ngx_uint_t                   nundeleted;   /* released ones, of which a
@@ -61,6 +73,8 @@ typedef struct {
     void                       (*ended)(void *data);
     void                        *data;
     unsigned                     again:1;      /* requested after the end */
+    unsigned                     searching:1;
+    unsigned                     answered:1;   /* the search */
 } ngx_etcd_lock_session_t;
 
 
@@ -86,6 +100,15 @@ void ngx_etcd_lock_session_leave(ngx_etcd_lock_session_t *locks);
 ngx_msec_t ngx_etcd_lock_session_undeleted(ngx_etcd_lock_session_t *locks,
     ngx_str_t *key, ngx_uint_t failures, ngx_etcd_grpc_status_e status,
     ngx_str_t *text);
+
+/* Something is not known for certain, and is checked soon. */
+void ngx_etcd_lock_session_check(ngx_etcd_lock_session_t *locks);
+
+/*
+ * The lease may have a key of which no mutex knows: the keys of the lease are
+ * searched until it is given up.
+ */
+void ngx_etcd_lock_session_unknown(ngx_etcd_lock_session_t *locks);
 
 /* Returns 1 if the lease is held, and no other client can have its keys now. */
 ngx_uint_t ngx_etcd_lock_session_valid(ngx_etcd_lock_session_t *locks);

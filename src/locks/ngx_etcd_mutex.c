@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
-#include <ngx_etcd_lock_poll.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_str.h>
 
@@ -50,6 +49,30 @@ ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
 }
 
 
+/* The key has that name from now on. */
+
+static void
+ngx_etcd_mutex_named(ngx_etcd_mutex_t *mutex, ngx_uint_t number)
+{
+    mutex->number = number;
+    mutex->node.str = mutex->entry.key;
+    mutex->node.node.key = ngx_crc32_long(mutex->entry.key.data,
+                                          mutex->entry.key.len);
+
+    ngx_rbtree_insert(&mutex->locks->keys, &mutex->node.node);
+}
+
+
+static void
+ngx_etcd_mutex_unnamed(ngx_etcd_mutex_t *mutex)
+{
+    if (mutex->number != 0) {
+        mutex->number = 0;
+        ngx_rbtree_delete(&mutex->locks->keys, &mutex->node.node);
+    }
+}
+
+
 static void
 ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
 {
@@ -59,7 +82,7 @@ ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
         mutex->locks->nundeleted--;
     }
 
-    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
+    ngx_etcd_mutex_unnamed(mutex);
     ngx_etcd_lock_session_leave(mutex->locks);
 
     ngx_free(mutex);
@@ -86,36 +109,13 @@ ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
 }
 
 
-/*
- * The key was put once, and is deleted.  A late request for it finds another
- * create revision, so the number can be used again.
- */
-
-static void
-ngx_etcd_mutex_recycle(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    lock_queue = mutex->lock_queue;
-
-    if (lock_queue != NULL
-        && mutex->entry.created != 0
-        && !mutex->doubtful
-        && lock_queue->lease == mutex->lease
-        && lock_queue->nfree < NGX_ETCD_LOCK_QUEUE_FREE)
-    {
-        lock_queue->free[lock_queue->nfree++] = mutex->number.key;
-        lock_queue->latest = ngx_max(lock_queue->latest, mutex->entry.created);
-    }
-}
-
-
 static void
 ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_msec_t         pause;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_msec_t              pause;
+    ngx_etcd_mutex_t       *mutex;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
     mutex = op->data;
     mutex->writing = 0;
@@ -129,7 +129,23 @@ ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    ngx_etcd_mutex_recycle(mutex);
+    lock_queue = mutex->lock_queue;
+
+    /*
+     * The key was put once, and is deleted.  A late request for it finds
+     * another create revision, so the number can be used again.
+     */
+
+    if (lock_queue != NULL
+        && mutex->entry.created != 0
+        && !mutex->doubtful
+        && lock_queue->lease == mutex->lease
+        && lock_queue->nfree < NGX_ETCD_LOCK_QUEUE_FREE)
+    {
+        lock_queue->free[lock_queue->nfree++] = mutex->number;
+        lock_queue->latest = ngx_max(lock_queue->latest, mutex->entry.created);
+    }
+
     ngx_etcd_mutex_leave(mutex);
 }
 
@@ -172,19 +188,7 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_timer(ngx_event_t *ev)
 {
-    ngx_etcd_mutex_t  *mutex = ev->data;
-
-    if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
-        ngx_etcd_mutex_delete(mutex);
-        return;
-    }
-
-    ngx_add_timer(ev, NGX_ETCD_MUTEX_DOUBT
-                      + (ngx_msec_t) ngx_random() % 1000);
-
-    if (mutex->entry.state == NGX_ETCD_MUTEX_WAITING) {
-        ngx_etcd_lock_queue_doubt(mutex->lock_queue);
-    }
+    ngx_etcd_mutex_delete(ev->data);
 }
 
 
@@ -243,16 +247,16 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
     }
 
     number = lock_queue->nfree ? lock_queue->free[--lock_queue->nfree]
-                            : ++mutex->locks->serial;
+                               : ++mutex->locks->serial;
     mutex->doubtful = 0;
-
-    ngx_etcd_sweep_add(&mutex->locks->sweep, &mutex->number, number);
 
     p = mutex->entry.own.data + lock_queue->prefix.len;
     p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
 
     mutex->entry.key.len = p - mutex->entry.key.data;
     mutex->entry.own.len = p - mutex->entry.own.data;
+
+    ngx_etcd_mutex_named(mutex, number);
 }
 
 
@@ -278,7 +282,7 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
 }
 
 
-/* Stops the read and the timer. */
+/* Stops the read. */
 
 static void
 ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
@@ -286,8 +290,6 @@ ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
     if (mutex->entry.state == NGX_ETCD_MUTEX_CHECKING) {
         ngx_etcd_range_cancel(&mutex->read);
     }
-
-    ngx_etcd_event_stop(&mutex->timer);
 
     ngx_etcd_mutex_grown(mutex);
 }
@@ -299,7 +301,7 @@ static void
 ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_mutex_rest(mutex);
-    ngx_etcd_sweep_remove(&mutex->locks->sweep, &mutex->number);
+    ngx_etcd_mutex_unnamed(mutex);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_PENDING);
     mutex->entry.created = 0;
@@ -353,10 +355,7 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
     if (!mutex->lock_queue->watched) {
         mutex->young = 1;
         ngx_queue_insert_tail(&locks->young, &mutex->age);
-
-        if (!locks->timer.timer_set) {
-            ngx_add_timer(&locks->timer, NGX_ETCD_LOCK_SESSION_YOUNG);
-        }
+        ngx_etcd_lock_session_check(locks);
     }
 
     mutex->changed(mutex);
@@ -368,11 +367,7 @@ ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
 
-    ngx_add_timer(&mutex->timer, NGX_ETCD_MUTEX_DOUBT
-                                 + (ngx_msec_t) ngx_random() % 1000);
-
-    ngx_etcd_lock_queue_watch(mutex->lock_queue);
-    ngx_etcd_lock_poll_start(mutex->lock_queue);
+    ngx_etcd_lock_queue_wait(mutex->lock_queue);
 
     mutex->changed(mutex);
 
@@ -397,7 +392,7 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
         mutex->doubtful = 1;
 
         if (ngx_etcd_mutex_leased(mutex)) {
-            ngx_etcd_sweep_begin(&mutex->locks->sweep, mutex->lease);
+            ngx_etcd_lock_session_unknown(mutex->locks);
         }
     }
 
@@ -599,7 +594,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 
         /* the key exists if it is a former history that does not have it */
 
-        ngx_etcd_sweep_begin(&mutex->locks->sweep, mutex->lease);
+        ngx_etcd_lock_session_unknown(mutex->locks);
         ngx_etcd_mutex_again(mutex);
         ngx_etcd_lock_queue_advance(mutex->lock_queue);
         break;
@@ -680,14 +675,34 @@ ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue)
 
 
 void
-ngx_etcd_mutex_found(void *data, ngx_str_t *key, ngx_uint_t number,
+ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     int64_t revision)
 {
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_lock_session_t  *locks = data;
+    size_t               n;
+    u_char              *p, *last;
+    u_char               name[sizeof("/-") - 1 + 16];
+    ngx_int_t            number;
+    ngx_etcd_mutex_t    *mutex;
+    ngx_etcd_cluster_t  *cluster;
 
     cluster = locks->cluster;
+
+    n = ngx_sprintf(name, "/%xL-", locks->session.lease.id) - name;
+    last = key->data + key->len;
+
+    for (p = last; p > key->data && p[-1] != '-'; p--) { /* void */ }
+
+    number = ngx_hextoi(p, last - p);
+
+    if ((size_t) (p - key->data) < n
+        || ngx_memcmp(p - n, name, n) != 0
+        || number <= 0
+        || ngx_str_rbtree_lookup(&locks->keys, key,
+                                 ngx_crc32_long(key->data, key->len))
+           != NULL)
+    {
+        return;
+    }
 
     mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + key->len, cluster->log);
     if (mutex == NULL) {
@@ -703,16 +718,15 @@ ngx_etcd_mutex_found(void *data, ngx_str_t *key, ngx_uint_t number,
     mutex->locks = locks;
     mutex->lease = locks->session.lease.id;
     mutex->op.latest = revision;
-
     mutex->entry.key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
     mutex->entry.key.len = key->len;
     ngx_memcpy(mutex->entry.key.data, key->data, key->len);
 
     ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex,
                               cluster->log);
-
     ngx_etcd_lock_session_enter(locks);
-    ngx_etcd_sweep_add(&locks->sweep, &mutex->number, number);
+    ngx_etcd_mutex_named(mutex, number);
+
     ngx_queue_insert_tail(&locks->leaving, &mutex->entry.queue);
 
     ngx_etcd_mutex_delete(mutex);

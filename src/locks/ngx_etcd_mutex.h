@@ -35,11 +35,6 @@
 #include <ngx_etcd_lock_queue.h>
 
 
-/* ms; after waiting so long, a mutex has the keys read again */
-
-#define NGX_ETCD_MUTEX_DOUBT  10000
-
-
 typedef struct ngx_etcd_mutex_s  ngx_etcd_mutex_t;
 
 struct ngx_etcd_mutex_s {
@@ -60,11 +55,13 @@ struct ngx_etcd_mutex_s {
     ngx_queue_t                  age;          /* in locks->young */
     uint64_t                     since;        /* of HELD, ngx_etcd_clock() */
     int64_t                      lease;
-    ngx_rbtree_node_t            number;       /* in the key's name */
+    ngx_str_node_t               node;         /* in locks->keys */
+    ngx_uint_t                   number;       /* in the key's name; 0: not
+                                                  named */
     ngx_uint_t                   failures;     /* of deletions */
     ngx_etcd_txn_op_t            op;
     ngx_etcd_range_t             read;
-    ngx_event_t                  timer;
+    ngx_event_t                  timer;        /* of the next deletion */
     unsigned                     writing:1;
     unsigned                     young:1;
     unsigned                     doubtful:1;   /* etcd may put the key once
@@ -101,10 +98,10 @@ void ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex);
 void ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex);
 
 /*
- * Deletes the key of that number, which belongs to no mutex and existed at that
- * revision; "data" is an ngx_etcd_lock_session_t.
+ * The lease has the key at that revision: if the name is LEASE-NUMBER, and no
+ * mutex has it, the key is deleted.
  */
-void ngx_etcd_mutex_found(void *data, ngx_str_t *key, ngx_uint_t number,
+void ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     int64_t revision);
 
 /* the lease of the key is lost */

@@ -672,11 +672,11 @@ sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
     {
         youngest->history = model.store->number;
         youngest->created = mutex->entry.created;
-        youngest->number = mutex->number.key;
+        youngest->number = mutex->number;
         youngest->twins = 0;
 
     } else if (mutex->entry.created == youngest->created
-               && mutex->number.key != youngest->number)
+               && mutex->number != youngest->number)
     {
         youngest->twins = 1;
     }

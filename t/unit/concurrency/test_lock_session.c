@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_lock_session.h>
+#include <ngx_etcd_mutex.h>
 #include "client/test_etcd.h"
 
 
@@ -98,9 +99,62 @@ test_lock_session_urgent(ngx_pool_t *pool)
 }
 
 
+/* Keys of the lease that no mutex knows of are deleted, each by one mutex. */
+
+static void
+test_lock_session_found(ngx_pool_t *pool)
+{
+    ngx_str_t                *key;
+    ngx_uint_t                i, n;
+    ngx_etcd_mutex_t         *mutex;
+    ngx_etcd_lock_session_t  *locks;
+
+    static char *keys[] = {
+        "l/1a2b-2", "l/1a2b-", "l/1a2b", "l/a1a2b-3", "1a2b-3", "l/1a2b-x",
+        "l/1a2b--3", "l/1a2b-2"
+    };
+
+    locks = test_lock_session_init(pool);
+    tap_expect(locks != NULL);
+
+    locks->session.state = NGX_ETCD_SESSION_HELD;
+    locks->session.lease.id = 0x1a2b;
+
+    ngx_queue_init(&locks->leaving);
+    ngx_rbtree_init(&locks->keys, &locks->sentinel,
+                    ngx_str_rbtree_insert_value);
+    ngx_etcd_txn_batch_init(&locks->batch, locks->cluster);
+
+    for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        key = tap_string(pool, keys[i]);
+        ngx_etcd_mutex_found(locks, key, 40);
+    }
+
+    n = 0;
+
+    while (!ngx_queue_empty(&locks->leaving)) {
+        mutex = ngx_queue_data(ngx_queue_head(&locks->leaving),
+                               ngx_etcd_mutex_t, entry.queue);
+
+        tap_text(&mutex->entry.key, "l/1a2b-2");
+        tap_check(mutex->op.latest == 40 && mutex->writing);
+
+        ngx_etcd_txn_batch_withdraw(&mutex->op);
+        ngx_etcd_mutex_drop(&locks->leaving, 1);
+        n++;
+    }
+
+    tap_check(n == !test_alloc_failed());
+    tap_check(locks->keys.root == locks->keys.sentinel);
+
+    ngx_etcd_txn_batch_done(&locks->batch);
+}
+
+
 ngx_etcd_tap_test_t  test_lock_session[] = {
     { "lock session: a prefix", test_lock_session_prefix },
     { "lock session: validity", test_lock_session_valid },
     { "lock session: urgency", test_lock_session_urgent },
+    { "lock session: keys of the lease", test_lock_session_found },
     { NULL, NULL }
 };

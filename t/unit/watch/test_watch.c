@@ -10,7 +10,6 @@
 
 
 extern ngx_etcd_tap_test_t  test_fresh[];
-extern ngx_etcd_tap_test_t  test_sweep[];
 extern ngx_etcd_tap_test_t  test_watch_events[];
 extern ngx_etcd_tap_test_t  test_watch_range[];
 extern ngx_etcd_tap_test_t  test_watch_request[];
@@ -20,7 +19,6 @@ extern ngx_etcd_tap_test_t  test_watch_stream[];
 
 ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_fresh,
-    test_sweep,
     test_watch_events,
     test_watch_range,
     test_watch_request,
