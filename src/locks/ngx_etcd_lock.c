@@ -64,7 +64,7 @@ ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
     ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_HELD);
 
     grant->key = key;
-    grant->token = (uint64_t) key->mutex->entry.created;
+    grant->token = (uint64_t) key->mutex->created;
 
     if (lock->name->handoff != 0 || lock->name->linger != 0) {
         grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
@@ -91,7 +91,7 @@ ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
     lock = key->lock;
 
     if (lock->nwaiters == 0
-        || key->mutex->entry.state != NGX_ETCD_MUTEX_HELD
+        || key->mutex->state != NGX_ETCD_MUTEX_HELD
         || !ngx_etcd_lock_session_valid(lock->locks->client))
     {
         return NGX_DECLINED;
@@ -232,7 +232,7 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
 {
     ngx_etcd_grant_t  *grant;
 
-    switch (key->mutex->entry.state) {
+    switch (key->mutex->state) {
 
     case NGX_ETCD_MUTEX_HELD:
         if (key->kept) {
@@ -286,17 +286,6 @@ ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock)
 }
 
 
-/* Called by the client, which must not be called recursively. */
-
-static void
-ngx_etcd_lock_changed(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_lock_key_t  *key = mutex->data;
-
-    ngx_post_event(&key->lock->post, &ngx_posted_events);
-}
-
-
 static ngx_int_t
 ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
 {
@@ -309,8 +298,7 @@ ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
 
     key->lock = lock;
 
-    key->mutex = ngx_etcd_mutex_create(&lock->lock_queue, ngx_etcd_lock_changed,
-                                       key);
+    key->mutex = ngx_etcd_mutex_create(&lock->lock_queue);
     if (key->mutex == NULL) {
         ngx_free(key);
         return NGX_ERROR;
@@ -392,28 +380,6 @@ ngx_etcd_lock_post(ngx_event_t *ev)
 }
 
 
-static void
-ngx_etcd_lock_left(void *data)
-{
-    ngx_etcd_lock_t *lock = data;
-
-    ngx_post_event(&lock->post, &ngx_posted_events);
-}
-
-
-/* A kept key may delay another client. */
-
-static void
-ngx_etcd_lock_seen(void *data)
-{
-    ngx_etcd_lock_t *lock = data;
-
-    if (lock->nkept != 0) {
-        ngx_post_event(&lock->post, &ngx_posted_events);
-    }
-}
-
-
 /* Returns 1 if etcd has reported other holders. */
 
 static ngx_uint_t
@@ -428,8 +394,8 @@ ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
     {
         key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
 
-        if (key->mutex->entry.state == NGX_ETCD_MUTEX_WAITING
-            || key->mutex->entry.state == NGX_ETCD_MUTEX_CHECKING)
+        if (key->mutex->state == NGX_ETCD_MUTEX_WAITING
+            || key->mutex->state == NGX_ETCD_MUTEX_CHECKING)
         {
             return 1;
         }
@@ -634,8 +600,7 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
         return NGX_ERROR;
     }
 
-    lock = ngx_etcd_worker_locks_lock(locks, name, key, ngx_etcd_lock_post,
-                                 ngx_etcd_lock_left, ngx_etcd_lock_seen);
+    lock = ngx_etcd_worker_locks_lock(locks, name, key, ngx_etcd_lock_post);
     if (lock == NULL) {
         return NGX_ERROR;
     }

@@ -233,13 +233,13 @@ ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
              m != ngx_queue_sentinel(&lock_queue->keys);
              m = ngx_queue_next(m))
         {
-            mutex = ngx_queue_data(m, ngx_etcd_mutex_t, entry.queue);
+            mutex = ngx_queue_data(m, ngx_etcd_mutex_t, queue);
 
-            if (mutex->entry.state != NGX_ETCD_MUTEX_HELD
+            if (mutex->state != NGX_ETCD_MUTEX_HELD
                 || now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG
-                || (created != 0 && mutex->entry.created != created)
+                || (created != 0 && mutex->created != created)
                 || (youngest != NULL
-                    && mutex->entry.created <= youngest->entry.created))
+                    && mutex->created <= youngest->created))
             {
                 continue;
             }
@@ -273,8 +273,8 @@ ngx_etcd_lock_client_witness(ngx_etcd_session_t *session, ngx_str_t *key,
         return;
     }
 
-    *key = mutex->entry.key;
-    *created = mutex->entry.created;
+    *key = mutex->key;
+    *created = mutex->created;
 }
 
 
@@ -337,7 +337,7 @@ ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
              m = ngx_queue_next(m))
         {
             ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
-                                                   entry.queue));
+                                                   queue));
         }
 
         ngx_etcd_mutex_drop(&lock_queue->leaving, 0);

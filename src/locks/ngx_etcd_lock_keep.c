@@ -38,8 +38,8 @@ static ngx_int_t
 ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key)
 {
     return ngx_etcd_lock_queue_others(&key->lock->lock_queue,
-                                      &key->mutex->entry.own,
-                                      key->mutex->entry.created);
+                                      &key->mutex->own,
+                                      key->mutex->created);
 }
 
 
@@ -68,7 +68,7 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
     if (left == 0
         || ngx_exiting
         || locks->nkept >= NGX_ETCD_LOCK_MAX_KEPT
-        || key->mutex->entry.state != NGX_ETCD_MUTEX_HELD
+        || key->mutex->state != NGX_ETCD_MUTEX_HELD
         || ngx_etcd_lock_keep_others(key) == NGX_BUSY)
     {
         return NGX_DECLINED;
@@ -117,9 +117,9 @@ ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
         kv = (response->n_kvs == 1) ? response->kvs[0] : NULL;
 
         key->mine = kv != NULL
-                    && kv->create_revision == mutex->entry.created
-                    && kv->key.len == mutex->entry.key.len
-                    && ngx_memcmp(kv->key.data, mutex->entry.key.data,
+                    && kv->create_revision == mutex->created
+                    && kv->key.len == mutex->key.len
+                    && ngx_memcmp(kv->key.data, mutex->key.data,
                                   kv->key.len)
                        == 0;
 

@@ -83,27 +83,27 @@ ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
 {
     ngx_etcd_lock_queue_t  *lock_queue = mirror->data;
 
-    lock_queue->news = 1;
+    lock_queue->changed = 1;
 
     ngx_etcd_lock_queue_heard(lock_queue);
     ngx_etcd_lock_queue_report(lock_queue, entry);
 }
 
 
-static ngx_etcd_lock_queue_key_t *
+static ngx_etcd_mutex_t *
 ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
 {
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
+    ngx_queue_t       *q;
+    ngx_etcd_mutex_t  *mutex;
 
     for (q = ngx_queue_head(&lock_queue->keys);
          q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (ngx_etcd_str_equal(&key->own, name)) {
-            return key;
+        if (ngx_etcd_str_equal(&mutex->own, name)) {
+            return mutex;
         }
     }
 
@@ -117,21 +117,21 @@ static void
 ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
-    ngx_etcd_lock_queue_t      *lock_queue;
-    ngx_etcd_lock_queue_key_t  *key;
+    ngx_etcd_mutex_t       *mutex;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
     lock_queue = mirror->data;
-    lock_queue->news = 1;
+    lock_queue->changed = 1;
 
     ngx_etcd_lock_queue_heard(lock_queue);
 
-    key = ngx_etcd_lock_queue_find(lock_queue, &entry->key);
+    mutex = ngx_etcd_lock_queue_find(lock_queue, &entry->key);
 
-    if (key != NULL
-        && key->created != 0
-        && key->created < entry->mod_revision)
+    if (mutex != NULL
+        && mutex->created != 0
+        && mutex->created < entry->mod_revision)
     {
-        key->handlers->gone(key);
+        mutex->handlers->gone(mutex);
     }
 }
 
@@ -141,20 +141,21 @@ ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
 static void
 ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_queue_t                *q, *next;
-    ngx_etcd_lock_queue_key_t  *key;
+    ngx_queue_t       *q, *next;
+    ngx_etcd_mutex_t  *mutex;
 
     for (q = ngx_queue_head(&lock_queue->keys);
          q != ngx_queue_sentinel(&lock_queue->keys);
          q = next)
     {
         next = ngx_queue_next(q);
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (key->created != 0
-            && ngx_etcd_lock_queue_lost(lock_queue, &key->own, key->created))
+        if (mutex->created != 0
+            && ngx_etcd_lock_queue_lost(lock_queue, &mutex->own,
+                                        mutex->created))
         {
-            key->handlers->gone(key);
+            mutex->handlers->gone(mutex);
         }
     }
 }
@@ -163,21 +164,21 @@ ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
 static void
 ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
+    ngx_queue_t       *q;
+    ngx_etcd_mutex_t  *mutex;
 
     for (q = ngx_queue_head(&lock_queue->keys);
          q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (key->state == NGX_ETCD_MUTEX_WAITING) {
-            key->handlers->look(key);
+        if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
+            mutex->handlers->look(mutex);
         }
     }
 
-    lock_queue->seen(lock_queue->data);
+    ngx_post_event(lock_queue->news, &ngx_posted_events);
 }
 
 
@@ -192,11 +193,11 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
         ngx_etcd_lock_queue_heard(lock_queue);
         ngx_etcd_lock_queue_missing(lock_queue);
 
-    } else if (!lock_queue->news) {
+    } else if (!lock_queue->changed) {
         return;
     }
 
-    lock_queue->news = 0;
+    lock_queue->changed = 0;
     ngx_etcd_lock_queue_look(lock_queue);
 }
 
@@ -303,17 +304,17 @@ ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 static void
 ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
+    ngx_queue_t       *q;
+    ngx_etcd_mutex_t  *mutex;
 
     for (q = ngx_queue_head(&lock_queue->keys);
          q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (key->state == NGX_ETCD_MUTEX_PENDING) {
-            key->handlers->refused(key);
+        if (mutex->state == NGX_ETCD_MUTEX_PENDING) {
+            mutex->handlers->refused(mutex);
         }
     }
 }
@@ -322,8 +323,8 @@ ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
 void
 ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_etcd_session_t         *session;
-    ngx_etcd_lock_queue_key_t  *key;
+    ngx_etcd_mutex_t    *mutex;
+    ngx_etcd_session_t  *session;
 
     session = &lock_queue->locks->session;
 
@@ -341,29 +342,29 @@ ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
         return;
     }
 
-    key = ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_PENDING);
+    mutex = ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_PENDING);
 
-    if (key != NULL) {
-        key->handlers->put(key);
+    if (mutex != NULL) {
+        mutex->handlers->put(mutex);
     }
 }
 
 
-ngx_etcd_lock_queue_key_t *
+ngx_etcd_mutex_t *
 ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_lock_queue_key_state_e state)
+    ngx_etcd_mutex_state_e state)
 {
-    ngx_queue_t                *q;
-    ngx_etcd_lock_queue_key_t  *key;
+    ngx_queue_t       *q;
+    ngx_etcd_mutex_t  *mutex;
 
     for (q = ngx_queue_head(&lock_queue->keys);
          q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (key->state == state) {
-            return key;
+        if (mutex->state == state) {
+            return mutex;
         }
     }
 
@@ -504,7 +505,7 @@ ngx_etcd_lock_queue_lags(ngx_etcd_lock_queue_t *lock_queue)
 
 static ngx_int_t
 ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_lock_queue_key_t *key, Etcd__RangeResponse *response)
+    ngx_etcd_mutex_t *mutex, Etcd__RangeResponse *response)
 {
     size_t           i;
     ngx_uint_t       before, found;
@@ -516,11 +517,11 @@ ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
     for (i = 0; i < response->n_kvs; i++) {
         kv = response->kvs[i];
 
-        before += (kv->create_revision <= key->created);
+        before += (kv->create_revision <= mutex->created);
 
-        if (kv->create_revision == key->created
-            && kv->key.len == key->key.len
-            && ngx_memcmp(kv->key.data, key->key.data, kv->key.len) == 0)
+        if (kv->create_revision == mutex->created
+            && kv->key.len == mutex->key.len
+            && ngx_memcmp(kv->key.data, mutex->key.data, kv->key.len) == 0)
         {
             found = 1;
         }
@@ -532,7 +533,7 @@ ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
 
     return (response->more
             || response->header == NULL
-            || response->header->revision < key->created)
+            || response->header->revision < mutex->created)
            ? NGX_AGAIN : NGX_DECLINED;
 }
 
@@ -545,7 +546,7 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
 {
     ngx_int_t                    rc;
     ngx_queue_t                 *q;
-    ngx_etcd_lock_queue_key_t   *key;
+    ngx_etcd_mutex_t            *mutex;
     ngx_etcd_lock_queue_poll_t  *poll;
 
     poll = &lock_queue->poll;
@@ -554,23 +555,24 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
          q != ngx_queue_sentinel(&lock_queue->keys);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_lock_queue_key_t, queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (key->state != NGX_ETCD_MUTEX_WAITING) {
+        if (mutex->state != NGX_ETCD_MUTEX_WAITING) {
             continue;
         }
 
-        rc = ngx_etcd_lock_queue_place(lock_queue, key, response);
+        rc = ngx_etcd_lock_queue_place(lock_queue, mutex, response);
 
         if (rc == NGX_DECLINED) {
-            key->handlers->gone(key);
+            mutex->handlers->gone(mutex);
 
         } else if (rc == NGX_OK) {
 
             ngx_log_debug2(NGX_LOG_DEBUG_EVENT,
                            lock_queue->locks->cluster->log, 0,
                            "etcd lock: key \"%V\" of revision %L is first by "
-                           "a read", ngx_etcd_shown(&key->key), key->created);
+                           "a read", ngx_etcd_shown(&mutex->key),
+                           mutex->created);
 
             if (!poll->missed) {
                 poll->missed = 1;
@@ -578,7 +580,7 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
                 ngx_etcd_lock_session_check(lock_queue->locks);
             }
 
-            key->handlers->first(key);
+            mutex->handlers->first(mutex);
         }
     }
 }

@@ -38,40 +38,63 @@ typedef enum {
     NGX_ETCD_MUTEX_LOST,
     NGX_ETCD_MUTEX_FAILED,
     NGX_ETCD_MUTEX_RELEASING
-} ngx_etcd_lock_queue_key_state_e;
+} ngx_etcd_mutex_state_e;
 
 
-typedef struct ngx_etcd_lock_queue_key_s  ngx_etcd_lock_queue_key_t;
+typedef struct ngx_etcd_mutex_s       ngx_etcd_mutex_t;
+typedef struct ngx_etcd_lock_queue_s  ngx_etcd_lock_queue_t;
 
 
-/* handlers of a key of this client */
+/* handlers of a key of this client, for the lock queue */
 
 typedef struct {
     /* PENDING: the key may be put now */
-    void                       (*put)(ngx_etcd_lock_queue_key_t *key);
+    void                       (*put)(ngx_etcd_mutex_t *mutex);
 
     /* PENDING: the key cannot be put, because etcd is full */
-    void                       (*refused)(ngx_etcd_lock_queue_key_t *key);
+    void                       (*refused)(ngx_etcd_mutex_t *mutex);
 
     /* WAITING: keys came or went, and the key exists */
-    void                       (*look)(ngx_etcd_lock_queue_key_t *key);
+    void                       (*look)(ngx_etcd_mutex_t *mutex);
 
     /* WAITING: a read has found the key among the first ones */
-    void                       (*first)(ngx_etcd_lock_queue_key_t *key);
+    void                       (*first)(ngx_etcd_mutex_t *mutex);
 
     /* the key does not exist any more */
-    void                       (*gone)(ngx_etcd_lock_queue_key_t *key);
-} ngx_etcd_lock_queue_key_handlers_t;
+    void                       (*gone)(ngx_etcd_mutex_t *mutex);
+} ngx_etcd_mutex_handlers_t;
 
 
-struct ngx_etcd_lock_queue_key_s {
-    const ngx_etcd_lock_queue_key_handlers_t *handlers;
-    ngx_queue_t                               queue;
-    ngx_etcd_lock_queue_key_state_e           state;
-    int64_t                                   created; /* create revision; 0:
-                                                          none */
-    ngx_str_t                                 key; /* with the namespace */
-    ngx_str_t                                 own; /* without the namespace */
+/* a key of this client, see ngx_etcd_mutex.h */
+
+struct ngx_etcd_mutex_s {
+    ngx_etcd_mutex_state_e       state;
+    ngx_etcd_grpc_status_e       status;       /* of FAILED */
+    int64_t                      created;      /* create revision; 0: none */
+    ngx_str_t                    key;          /* with the namespace */
+    ngx_str_t                    own;          /* without the namespace */
+
+    /* private */
+
+    const ngx_etcd_mutex_handlers_t  *handlers;
+    ngx_queue_t                  queue;        /* keys or leaving, of the lock
+                                                  queue or of the session */
+    ngx_etcd_lock_session_t     *locks;
+    ngx_etcd_lock_queue_t       *lock_queue;   /* NULL: the mutex has left it */
+    ngx_queue_t                  age;          /* in locks->young */
+    uint64_t                     since;        /* of HELD, ngx_etcd_clock() */
+    int64_t                      lease;
+    ngx_str_node_t               node;         /* in locks->keys */
+    ngx_uint_t                   number;       /* in the key's name; 0: not
+                                                  named */
+    ngx_uint_t                   failures;     /* of deletions */
+    ngx_etcd_txn_op_t            op;
+    ngx_etcd_range_t             read;
+    ngx_event_t                  timer;        /* of the next deletion */
+    unsigned                     writing:1;
+    unsigned                     young:1;
+    unsigned                     doubtful:1;   /* etcd may put the key once
+                                                  more */
 };
 
 
@@ -108,7 +131,7 @@ typedef struct {
 #define NGX_ETCD_LOCK_QUEUE_FREE  8
 
 
-typedef struct {
+struct ngx_etcd_lock_queue_s {
     /* set by the caller, the rest zeroed */
 
     ngx_etcd_lock_session_t     *locks;
@@ -116,13 +139,10 @@ typedef struct {
                                                   the slash; must stay */
     ngx_uint_t                   permits;
     ngx_pool_t                  *pool;         /* of this lock queue */
-
-    /* a released key is deleted, or was dropped with its lease */
-    void                       (*left)(void *data);
-
-    /* keys below the prefix, of any client, have come or gone */
-    void                       (*seen)(void *data);
-    void                        *data;
+    ngx_event_t                 *news;         /* posted when keys of any client
+                                                  have come or gone, or the
+                                                  state of a key of this client
+                                                  has changed */
 
     /* private */
 
@@ -145,9 +165,9 @@ typedef struct {
                                                   history */
     unsigned                     acquiring:1;  /* a key is being put */
     unsigned                     watched:1;
-    unsigned                     news:1;       /* keys have come or gone */
+    unsigned                     changed:1;    /* keys have come or gone */
     unsigned                     foreign:1;    /* was logged */
-} ngx_etcd_lock_queue_t;
+};
 
 
 /* Joins the lock queue to the session.  NGX_ERROR: no memory. */
@@ -169,8 +189,8 @@ void ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue);
 void ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue);
 
 /* Returns NULL if this client has no key in that state. */
-ngx_etcd_lock_queue_key_t *ngx_etcd_lock_queue_first(
-    ngx_etcd_lock_queue_t *lock_queue, ngx_etcd_lock_queue_key_state_e state);
+ngx_etcd_mutex_t *ngx_etcd_lock_queue_first(
+    ngx_etcd_lock_queue_t *lock_queue, ngx_etcd_mutex_state_e state);
 
 /*
  * Returns 1 if the key, which was put at that revision, is known to be gone.

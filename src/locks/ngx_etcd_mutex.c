@@ -17,23 +17,18 @@
 #define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16)
 
 
-#define ngx_etcd_mutex_of(key)                                                \
-    ngx_queue_data(key, ngx_etcd_mutex_t, entry)
+static void ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_full(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex);
 
 
-static void ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key);
-static void ngx_etcd_mutex_full(ngx_etcd_lock_queue_key_t *key);
-static void ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key);
-static void ngx_etcd_mutex_first(ngx_etcd_lock_queue_key_t *key);
-static void ngx_etcd_mutex_deleted_key(ngx_etcd_lock_queue_key_t *key);
-
-
-static const ngx_etcd_lock_queue_key_handlers_t  ngx_etcd_mutex_handlers = {
+static const ngx_etcd_mutex_handlers_t  ngx_etcd_mutex_handlers = {
     ngx_etcd_mutex_put,
     ngx_etcd_mutex_full,
     ngx_etcd_mutex_look,
     ngx_etcd_mutex_first,
-    ngx_etcd_mutex_deleted_key
+    ngx_etcd_mutex_gone
 };
 
 
@@ -55,9 +50,9 @@ static void
 ngx_etcd_mutex_named(ngx_etcd_mutex_t *mutex, ngx_uint_t number)
 {
     mutex->number = number;
-    mutex->node.str = mutex->entry.key;
-    mutex->node.node.key = ngx_crc32_long(mutex->entry.key.data,
-                                          mutex->entry.key.len);
+    mutex->node.str = mutex->key;
+    mutex->node.node.key = ngx_crc32_long(mutex->key.data,
+                                          mutex->key.len);
 
     ngx_rbtree_insert(&mutex->locks->keys, &mutex->node.node);
 }
@@ -98,11 +93,11 @@ ngx_etcd_mutex_leave(ngx_etcd_mutex_t *mutex)
 
     lock_queue = mutex->lock_queue;
 
-    ngx_queue_remove(&mutex->entry.queue);
+    ngx_queue_remove(&mutex->queue);
 
     if (lock_queue != NULL) {
         mutex->lock_queue = NULL;
-        lock_queue->left(lock_queue->data);
+        ngx_post_event(lock_queue->news, &ngx_posted_events);
     }
 
     ngx_etcd_mutex_free(mutex);
@@ -122,7 +117,7 @@ ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
 
     if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
         pause = ngx_etcd_lock_session_undeleted(mutex->locks,
-                                    &mutex->entry.key, mutex->failures++,
+                                    &mutex->key, mutex->failures++,
                                     status, text);
 
         ngx_add_timer(&mutex->timer, pause);
@@ -137,13 +132,13 @@ ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
      */
 
     if (lock_queue != NULL
-        && mutex->entry.created != 0
+        && mutex->created != 0
         && !mutex->doubtful
         && lock_queue->lease == mutex->lease
         && lock_queue->nfree < NGX_ETCD_LOCK_QUEUE_FREE)
     {
         lock_queue->free[lock_queue->nfree++] = mutex->number;
-        lock_queue->latest = ngx_max(lock_queue->latest, mutex->entry.created);
+        lock_queue->latest = ngx_max(lock_queue->latest, mutex->created);
     }
 
     ngx_etcd_mutex_leave(mutex);
@@ -162,9 +157,9 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
 
     op = &mutex->op;
 
-    op->key = mutex->entry.key;
+    op->key = mutex->key;
     op->lease = 0;
-    op->created = mutex->entry.created;
+    op->created = mutex->created;
     op->done = ngx_etcd_mutex_deleted;
     op->data = mutex;
 
@@ -193,8 +188,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
 
 
 ngx_etcd_mutex_t *
-ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
-    void (*changed)(ngx_etcd_mutex_t *mutex), void *data)
+ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue)
 {
     u_char            *p;
     ngx_log_t         *log;
@@ -211,18 +205,16 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
     p = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
     ngx_memcpy(p, lock_queue->from.data, lock_queue->from.len);
 
-    mutex->entry.key.data = p;
-    mutex->entry.own.data = p + lock_queue->from.len - lock_queue->prefix.len;
+    mutex->key.data = p;
+    mutex->own.data = p + lock_queue->from.len - lock_queue->prefix.len;
 
     mutex->locks = lock_queue->locks;
     mutex->lock_queue = lock_queue;
-    mutex->entry.handlers = &ngx_etcd_mutex_handlers;
-    mutex->changed = changed;
-    mutex->data = data;
+    mutex->handlers = &ngx_etcd_mutex_handlers;
 
     ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex, log);
 
-    ngx_queue_insert_tail(&lock_queue->keys, &mutex->entry.queue);
+    ngx_queue_insert_tail(&lock_queue->keys, &mutex->queue);
 
     ngx_etcd_lock_session_enter(lock_queue->locks);
     ngx_etcd_lock_queue_advance(lock_queue);
@@ -250,11 +242,11 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
                                : ++mutex->locks->serial;
     mutex->doubtful = 0;
 
-    p = mutex->entry.own.data + lock_queue->prefix.len;
+    p = mutex->own.data + lock_queue->prefix.len;
     p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
 
-    mutex->entry.key.len = p - mutex->entry.key.data;
-    mutex->entry.own.len = p - mutex->entry.own.data;
+    mutex->key.len = p - mutex->key.data;
+    mutex->own.len = p - mutex->own.data;
 
     ngx_etcd_mutex_named(mutex, number);
 }
@@ -262,7 +254,7 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 
 static void
 ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_lock_queue_key_state_e state)
+    ngx_etcd_mutex_state_e state)
 {
 #if (NGX_DEBUG)
 
@@ -273,12 +265,12 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
 
     ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locks->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L: %s, was %s",
-                   ngx_etcd_shown(&mutex->entry.key), mutex->entry.created,
-                   names[state], names[mutex->entry.state]);
+                   ngx_etcd_shown(&mutex->key), mutex->created,
+                   names[state], names[mutex->state]);
 
 #endif
 
-    mutex->entry.state = state;
+    mutex->state = state;
 }
 
 
@@ -287,7 +279,7 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
 static void
 ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
 {
-    if (mutex->entry.state == NGX_ETCD_MUTEX_CHECKING) {
+    if (mutex->state == NGX_ETCD_MUTEX_CHECKING) {
         ngx_etcd_range_cancel(&mutex->read);
     }
 
@@ -304,7 +296,7 @@ ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
     ngx_etcd_mutex_unnamed(mutex);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_PENDING);
-    mutex->entry.created = 0;
+    mutex->created = 0;
 }
 
 
@@ -326,13 +318,13 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was not put: "
                   "%s: %V", &cluster->conf->name,
-                  ngx_etcd_shown(&mutex->entry.key),
+                  ngx_etcd_shown(&mutex->key),
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
     mutex->status = status;
 
-    mutex->changed(mutex);
+    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
 }
 
 
@@ -358,7 +350,7 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
         ngx_etcd_lock_session_check(locks);
     }
 
-    mutex->changed(mutex);
+    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
 }
 
 
@@ -369,9 +361,9 @@ ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
 
     ngx_etcd_lock_queue_wait(mutex->lock_queue);
 
-    mutex->changed(mutex);
+    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
 
-    ngx_etcd_mutex_look(&mutex->entry);
+    ngx_etcd_mutex_look(mutex);
 }
 
 
@@ -396,8 +388,8 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
         }
     }
 
-    if (mutex->entry.state == NGX_ETCD_MUTEX_RELEASING) {
-        mutex->entry.created = (status == NGX_ETCD_GRPC_OK) ? op->found : 0;
+    if (mutex->state == NGX_ETCD_MUTEX_RELEASING) {
+        mutex->created = (status == NGX_ETCD_GRPC_OK) ? op->found : 0;
         ngx_etcd_mutex_delete(mutex);
 
     } else if (!ngx_etcd_mutex_leased(mutex)) {
@@ -418,10 +410,10 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
                                  "etcd has another history");
 
     } else {
-        mutex->entry.created = op->found;
+        mutex->created = op->found;
 
-        if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->entry.own,
-                                     mutex->entry.created)) {
+        if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->own,
+                                     mutex->created)) {
 
             /* the watch has already reported the deletion */
 
@@ -442,13 +434,12 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
 
 
 static void
-ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
+ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_txn_op_t  *op;
-    ngx_etcd_mutex_t   *mutex = ngx_etcd_mutex_of(key);
 
     mutex->lease = mutex->locks->session.lease.id;
-    mutex->entry.created = 0;
+    mutex->created = 0;
     mutex->lock_queue->acquiring = 1;
 
     ngx_etcd_mutex_name(mutex);
@@ -456,7 +447,7 @@ ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
 
     op = &mutex->op;
 
-    op->key = mutex->entry.key;
+    op->key = mutex->key;
     op->from = mutex->lock_queue->from;
     op->to = mutex->lock_queue->to;
     op->lease = mutex->lease;
@@ -471,13 +462,11 @@ ngx_etcd_mutex_put(ngx_etcd_lock_queue_key_t *key)
 
 
 static void
-ngx_etcd_mutex_full(ngx_etcd_lock_queue_key_t *key)
+ngx_etcd_mutex_full(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
-
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
     mutex->status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
-    mutex->changed(mutex);
+    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
 }
 
 
@@ -507,7 +496,7 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
         ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
 
         if (ngx_etcd_backoff_retriable(status)) {
-            ngx_etcd_mutex_look(&mutex->entry);
+            ngx_etcd_mutex_look(mutex);
 
         } else {
             ngx_etcd_mutex_rest(mutex);
@@ -521,7 +510,7 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
     ngx_destroy_pool(pool);
 
-    if (created != mutex->entry.created) {
+    if (created != mutex->created) {
         ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
         ngx_etcd_mutex_gone(mutex);
         return;
@@ -533,13 +522,12 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
 
 static void
-ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
+ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
 {
     Etcd__RangeRequest  *request;
-    ngx_etcd_mutex_t    *mutex = ngx_etcd_mutex_of(key);
 
-    if (!ngx_etcd_lock_queue_won(mutex->lock_queue, &mutex->entry.own,
-                                 mutex->entry.created)) {
+    if (!ngx_etcd_lock_queue_won(mutex->lock_queue, &mutex->own,
+                                 mutex->created)) {
         return;
     }
 
@@ -548,7 +536,7 @@ ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
     request = &mutex->read.request;
     etcd__range_request__init(request);
 
-    request->key = ngx_etcd_bytes(&mutex->entry.key);
+    request->key = ngx_etcd_bytes(&mutex->key);
 
     mutex->read.cluster = mutex->locks->cluster;
     mutex->read.done = ngx_etcd_mutex_checked;
@@ -559,19 +547,10 @@ ngx_etcd_mutex_look(ngx_etcd_lock_queue_key_t *key)
 
 
 static void
-ngx_etcd_mutex_first(ngx_etcd_lock_queue_key_t *key)
+ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_mutex_t  *mutex = ngx_etcd_mutex_of(key);
-
     ngx_etcd_mutex_rest(mutex);
     ngx_etcd_mutex_hold(mutex);
-}
-
-
-static void
-ngx_etcd_mutex_deleted_key(ngx_etcd_lock_queue_key_t *key)
-{
-    ngx_etcd_mutex_gone(ngx_etcd_mutex_of(key));
 }
 
 
@@ -582,7 +561,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 
     cluster = mutex->locks->cluster;
 
-    switch (mutex->entry.state) {
+    switch (mutex->state) {
 
     case NGX_ETCD_MUTEX_ACQUIRING:
     case NGX_ETCD_MUTEX_WAITING:
@@ -590,7 +569,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" was deleted while it "
                       "waited for a lock", &cluster->conf->name,
-                      ngx_etcd_shown(&mutex->entry.key));
+                      ngx_etcd_shown(&mutex->key));
 
         /* the key exists if it is a former history that does not have it */
 
@@ -603,12 +582,12 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
         ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                       "etcd cluster \"%V\": key \"%V\" was deleted: its lock "
                       "is lost", &cluster->conf->name,
-                      ngx_etcd_shown(&mutex->entry.key));
+                      ngx_etcd_shown(&mutex->key));
 
         ngx_etcd_mutex_rest(mutex);
 
         ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_LOST);
-        mutex->changed(mutex);
+        ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
         break;
 
     default:
@@ -620,14 +599,14 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 void
 ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_lock_queue_t            *lock_queue;
-    ngx_etcd_lock_queue_key_state_e   state;
+    ngx_etcd_lock_queue_t  *lock_queue;
+    ngx_etcd_mutex_state_e  state;
 
     lock_queue = mutex->lock_queue;
-    state = mutex->entry.state;
+    state = mutex->state;
 
     ngx_etcd_mutex_rest(mutex);
-    ngx_queue_remove(&mutex->entry.queue);
+    ngx_queue_remove(&mutex->queue);
 
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_RELEASING);
 
@@ -645,7 +624,7 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
         return;
     }
 
-    ngx_queue_insert_tail(&lock_queue->leaving, &mutex->entry.queue);
+    ngx_queue_insert_tail(&lock_queue->leaving, &mutex->queue);
 
     if (!mutex->writing) {
         ngx_etcd_mutex_delete(mutex);
@@ -666,7 +645,7 @@ ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue)
          q != ngx_queue_sentinel(&lock_queue->leaving);
          q = ngx_queue_next(q))
     {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
         n += !ngx_etcd_txn_op_waiting(&mutex->op);
     }
 
@@ -714,20 +693,20 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
                   "request was given up, deleting it", &cluster->conf->name,
                   ngx_etcd_shown(key));
 
-    mutex->entry.state = NGX_ETCD_MUTEX_RELEASING;
+    mutex->state = NGX_ETCD_MUTEX_RELEASING;
     mutex->locks = locks;
     mutex->lease = locks->session.lease.id;
     mutex->op.latest = revision;
-    mutex->entry.key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
-    mutex->entry.key.len = key->len;
-    ngx_memcpy(mutex->entry.key.data, key->data, key->len);
+    mutex->key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
+    mutex->key.len = key->len;
+    ngx_memcpy(mutex->key.data, key->data, key->len);
 
     ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex,
                               cluster->log);
     ngx_etcd_lock_session_enter(locks);
     ngx_etcd_mutex_named(mutex, number);
 
-    ngx_queue_insert_tail(&locks->leaving, &mutex->entry.queue);
+    ngx_queue_insert_tail(&locks->leaving, &mutex->queue);
 
     ngx_etcd_mutex_delete(mutex);
 }
@@ -736,7 +715,7 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
 void
 ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
 {
-    switch (mutex->entry.state) {
+    switch (mutex->state) {
 
     case NGX_ETCD_MUTEX_ACQUIRING:
         if (ngx_etcd_txn_batch_withdraw(&mutex->op) != NGX_OK) {
@@ -760,7 +739,7 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
         ngx_etcd_mutex_rest(mutex);
 
         ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_LOST);
-        mutex->changed(mutex);
+        ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
         break;
 
     default:
@@ -779,7 +758,7 @@ ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
 
     for (q = ngx_queue_head(queue); q != ngx_queue_sentinel(queue); q = next) {
         next = ngx_queue_next(q);
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, entry.queue);
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
         if (!all && mutex->writing
             && ngx_etcd_txn_batch_withdraw(&mutex->op) != NGX_OK)

@@ -35,48 +35,10 @@
 #include <ngx_etcd_lock_queue.h>
 
 
-typedef struct ngx_etcd_mutex_s  ngx_etcd_mutex_t;
-
-struct ngx_etcd_mutex_s {
-    ngx_etcd_lock_queue_key_t    entry;        /* in the lock queue */
-    ngx_etcd_grpc_status_e       status;       /* of FAILED */
-
-    /*
-     * The state has changed, but not by a call of the owner: FAILED possibly
-     * before ngx_etcd_mutex_create() returns.
-     */
-    void                       (*changed)(ngx_etcd_mutex_t *mutex);
-    void                        *data;
-
-    /* private */
-
-    ngx_etcd_lock_session_t     *locks;
-    ngx_etcd_lock_queue_t       *lock_queue;   /* NULL: the mutex has left it */
-    ngx_queue_t                  age;          /* in locks->young */
-    uint64_t                     since;        /* of HELD, ngx_etcd_clock() */
-    int64_t                      lease;
-    ngx_str_node_t               node;         /* in locks->keys */
-    ngx_uint_t                   number;       /* in the key's name; 0: not
-                                                  named */
-    ngx_uint_t                   failures;     /* of deletions */
-    ngx_etcd_txn_op_t            op;
-    ngx_etcd_range_t             read;
-    ngx_event_t                  timer;        /* of the next deletion */
-    unsigned                     writing:1;
-    unsigned                     young:1;
-    unsigned                     doubtful:1;   /* etcd may put the key once
-                                                  more */
-};
-
-
 /* Waits for one of the permits.  Returns NULL if there is no memory. */
-ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
-    void (*changed)(ngx_etcd_mutex_t *mutex), void *data);
+ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue);
 
-/*
- * In any state: the caller must not use the mutex any more, and no handler is
- * called.
- */
+/* In any state: the caller must not use the mutex any more. */
 void ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex);
 
 

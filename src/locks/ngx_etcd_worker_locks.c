@@ -129,8 +129,7 @@ ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
 
 ngx_etcd_lock_t *
 ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
-    ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post,
-    void (*left)(void *data), void (*seen)(void *data))
+    ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post)
 {
     u_char           *p;
     u_char            buf[NGX_ETCD_LOCK_MAX_NAME + NGX_ETCD_LOCK_SEGMENT_MAX
@@ -187,9 +186,7 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
     lock->lock_queue.prefix = lock->node.str;
     lock->lock_queue.permits = name->permits;
     lock->lock_queue.pool = pool;
-    lock->lock_queue.left = left;
-    lock->lock_queue.seen = seen;
-    lock->lock_queue.data = lock;
+    lock->lock_queue.news = &lock->post;
 
     if (ngx_etcd_lock_queue_open(&lock->lock_queue) != NGX_OK) {
         goto failed;

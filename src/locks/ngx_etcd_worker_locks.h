@@ -99,10 +99,12 @@ struct ngx_etcd_lock_key_s {
 /* Returns the locks of the cluster in this worker; NULL: no memory. */
 ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf);
 
-/* Returns the lock of that key, created if needed; NULL: no memory. */
+/*
+ * Returns the lock of that key, created if needed; NULL: no memory.  post() is
+ * called when keys of the lock have changed.
+ */
 ngx_etcd_lock_t *ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
-    ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post,
-    void (*left)(void *data), void (*seen)(void *data));
+    ngx_etcd_lock_name_t *name, ngx_str_t *key, ngx_event_handler_pt post);
 
 /*
  * Called when a lock has neither waiters nor holders; the lock may be freed.

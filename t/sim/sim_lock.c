@@ -361,11 +361,11 @@ sim_request_token(sim_request_t *request)
     i = grant->conf - request->worker->locks;
 
     store = sim_request_store(request);
-    rec = model_get(store, &mutex->entry.key);
+    rec = model_get(store, &mutex->key);
 
     if (sim_lock_permits[i] != 1
         || rec == NULL
-        || rec->create != mutex->entry.created)
+        || rec->create != mutex->created)
     {
         return;
     }
@@ -403,12 +403,12 @@ sim_request_kept(sim_request_t *request)
         return;
     }
 
-    rec = model_get(store, &mutex->entry.key);
+    rec = model_get(store, &mutex->key);
 
-    if (sim_gone(&mutex->entry.key, mutex->entry.created, request->began)) {
+    if (sim_gone(&mutex->key, mutex->created, request->began)) {
         sim_fail("a key that is kept is there", "%V of revision %L was gone "
-                 "when a request of %s came", &mutex->entry.key,
-                 mutex->entry.created, request->worker->proc->name);
+                 "when a request of %s came", &mutex->key,
+                 mutex->created, request->worker->proc->name);
         return;
     }
 
@@ -416,7 +416,7 @@ sim_request_kept(sim_request_t *request)
                                  request->began))
     {
         sim_fail("a key is kept while nobody waits", "%V was passed on at %s",
-                 &mutex->entry.key, request->worker->proc->name);
+                 &mutex->key, request->worker->proc->name);
     }
 }
 
@@ -439,7 +439,7 @@ sim_request_store(sim_request_t *request)
 
     if (history == model.store->number
         || sim_before(model.store, &grant->lock->lock_queue.from,
-                      grant->key->mutex->entry.created)
+                      grant->key->mutex->created)
            < grant->conf->name->permits)
     {
         return model.store;
@@ -485,19 +485,19 @@ sim_lock_check(sim_proc_t *proc)
                 && worker->requests[j].grant.key == grant->key)
             {
                 sim_fail("a key serves one request", "two hold %V at %s",
-                         &grant->key->mutex->entry.key, proc->name);
+                         &grant->key->mutex->key, proc->name);
                 return;
             }
         }
 
         mutex = grant->key->mutex;
 
-        if (sim_owns(proc, "lock", &mutex->entry.key, mutex->entry.created,
+        if (sim_owns(proc, "lock", &mutex->key, mutex->created,
                      mutex->lease))
         {
             prefix = grant->lock->lock_queue.from;
-            sim_leads(proc, "lock", &prefix, &mutex->entry.key,
-                      mutex->entry.created, grant->conf->name->permits);
+            sim_leads(proc, "lock", &prefix, &mutex->key,
+                      mutex->created, grant->conf->name->permits);
         }
     }
 
@@ -553,7 +553,7 @@ sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
     sim_lock_kept(worker, key);
     sim_lock_read(worker, key);
 
-    if (key->mutex->entry.state == NGX_ETCD_MUTEX_HELD) {
+    if (key->mutex->state == NGX_ETCD_MUTEX_HELD) {
         sim_lock_seen(worker, key);
         sim_lock_renewed(worker, key);
     }
@@ -565,24 +565,24 @@ sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 static void
 sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 {
-    ngx_etcd_mirror_t          *mirror;
-    ngx_etcd_mirror_entry_t    *own;
-    ngx_etcd_lock_queue_key_t  *entry;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *own;
+    ngx_etcd_mutex_t         *mutex;
 
-    entry = &key->mutex->entry;
+    mutex = key->mutex;
     mirror = &key->lock->lock_queue.mirror;
 
     if (!key->kept || !mirror->synced) {
         return;
     }
 
-    own = ngx_etcd_mirror_find(mirror, &entry->own);
+    own = ngx_etcd_mirror_find(mirror, &mutex->own);
 
-    if (own != NULL && own->create_revision == entry->created
+    if (own != NULL && own->create_revision == mutex->created
         && mirror->entries.n > 1)
     {
         sim_fail("a key is kept while nobody waits",
-                 "%V is kept, and %ui keys are known at %s", &entry->key,
+                 "%V is kept, and %ui keys are known at %s", &mutex->key,
                  mirror->entries.n, worker->proc->name);
     }
 }
@@ -596,35 +596,36 @@ sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 static void
 sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 {
-    ngx_uint_t                  reads;
-    sim_checked_t              *checked;
-    ngx_etcd_lock_queue_key_t  *entry;
+    ngx_uint_t         reads;
+    sim_checked_t     *checked;
+    ngx_etcd_mutex_t  *mutex;
 
-    entry = &key->mutex->entry;
+    mutex = key->mutex;
     checked = &worker->checked[key->lock->name - worker->names]
-                              [entry->created % SIM_CHECKED];
+                              [mutex->created % SIM_CHECKED];
 
-    if (entry->state == NGX_ETCD_MUTEX_HELD) {
-        if (checked->created == entry->created && checked->time != 0) {
-            sim_read(worker->proc, &entry->key, entry->created, checked->time);
+    if (mutex->state == NGX_ETCD_MUTEX_HELD) {
+        if (checked->created == mutex->created && checked->time != 0) {
+            sim_read(worker->proc, &mutex->key, mutex->created,
+                     checked->time);
         }
 
         checked->created = 0;
         return;
     }
 
-    reads = entry->state == NGX_ETCD_MUTEX_CHECKING
-            || (entry->state == NGX_ETCD_MUTEX_WAITING
+    reads = mutex->state == NGX_ETCD_MUTEX_CHECKING
+            || (mutex->state == NGX_ETCD_MUTEX_WAITING
                 && key->lock->lock_queue.poll.asking);
 
-    if (checked->created != entry->created || checked->state != entry->state
+    if (checked->created != mutex->created || checked->state != mutex->state
         || !reads || checked->time == 0)
     {
         checked->time = reads ? sim.now + 1 : 0;
     }
 
-    checked->created = entry->created;
-    checked->state = entry->state;
+    checked->created = mutex->created;
+    checked->state = mutex->state;
 }
 
 
@@ -633,23 +634,23 @@ sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 static void
 sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 {
-    ngx_etcd_mirror_t          *mirror;
-    ngx_etcd_mirror_entry_t    *own;
-    ngx_etcd_lock_queue_key_t  *entry;
+    ngx_etcd_mirror_t        *mirror;
+    ngx_etcd_mirror_entry_t  *own;
+    ngx_etcd_mutex_t         *mutex;
 
-    entry = &key->mutex->entry;
+    mutex = key->mutex;
     mirror = &key->lock->lock_queue.mirror;
 
-    if (!ngx_etcd_mirror_covers(mirror, entry->created)) {
+    if (!ngx_etcd_mirror_covers(mirror, mutex->created)) {
         return;
     }
 
-    own = ngx_etcd_mirror_find(mirror, &entry->own);
+    own = ngx_etcd_mirror_find(mirror, &mutex->own);
 
-    if (own == NULL || own->create_revision != entry->created) {
+    if (own == NULL || own->create_revision != mutex->created) {
         sim_fail("a key that is seen gone holds nothing", "%s holds a lock by "
                  "%V of revision %L, and does not see it", worker->proc->name,
-                 &entry->key, entry->created);
+                 &mutex->key, mutex->created);
     }
 }
 
@@ -663,19 +664,19 @@ sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
     mutex = key->mutex;
     youngest = &worker->youngest;
 
-    if (mutex->entry.state != NGX_ETCD_MUTEX_HELD) {
+    if (mutex->state != NGX_ETCD_MUTEX_HELD) {
         return;
     }
 
-    if (mutex->entry.created > youngest->created
+    if (mutex->created > youngest->created
         || youngest->history != model.store->number)
     {
         youngest->history = model.store->number;
-        youngest->created = mutex->entry.created;
+        youngest->created = mutex->created;
         youngest->number = mutex->number;
         youngest->twins = 0;
 
-    } else if (mutex->entry.created == youngest->created
+    } else if (mutex->created == youngest->created
                && mutex->number != youngest->number)
     {
         youngest->twins = 1;
@@ -697,7 +698,7 @@ sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
     session = &mutex->locks->session;
     youngest = &worker->youngest;
 
-    if (mutex->entry.created != youngest->created || youngest->twins
+    if (mutex->created != youngest->created || youngest->twins
         || session->state != NGX_ETCD_SESSION_HELD)
     {
         return;
@@ -706,7 +707,7 @@ sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
     sent = sim_renewed(&session->lease);
 
     if ((mutex->since + NGX_ETCD_LOCK_SESSION_YOUNG) * SIM_MS <= sent) {
-        sim_read(worker->proc, &mutex->entry.key, mutex->entry.created, sent);
+        sim_read(worker->proc, &mutex->key, mutex->created, sent);
     }
 }
 

@@ -134,9 +134,9 @@ test_lock_session_found(ngx_pool_t *pool)
 
     while (!ngx_queue_empty(&locks->leaving)) {
         mutex = ngx_queue_data(ngx_queue_head(&locks->leaving),
-                               ngx_etcd_mutex_t, entry.queue);
+                               ngx_etcd_mutex_t, queue);
 
-        tap_text(&mutex->entry.key, "l/1a2b-2");
+        tap_text(&mutex->key, "l/1a2b-2");
         tap_check(mutex->op.latest == 40 && mutex->writing);
 
         ngx_etcd_txn_batch_withdraw(&mutex->op);
