@@ -97,12 +97,14 @@ ngx_etcd_utf8_skip_mark(ngx_str_t *text)
 #define NGX_ETCD_JSON_MAX_EXACT  9007199254740992.0    /* 2^53 */
 
 
-/*
- * The text whose values are allocated or freed at the moment.  Threads that
- * write JSON meanwhile use the heap.
- */
+/* the text that this thread parses; other values are on jansson's heap */
 
 static __thread ngx_etcd_json_t  *ngx_etcd_json_current;
+
+/* jansson's functions before the first text of this process */
+
+static json_malloc_t  ngx_etcd_json_heap_malloc;
+static json_free_t    ngx_etcd_json_heap_free;
 
 
 static ngx_int_t
@@ -141,7 +143,7 @@ ngx_etcd_json_malloc(size_t size)
     json = ngx_etcd_json_current;
 
     if (json == NULL) {
-        return malloc(size);
+        return ngx_etcd_json_heap_malloc(size);
     }
 
     size = ngx_align(size, NGX_ALIGNMENT);
@@ -161,28 +163,33 @@ static void
 ngx_etcd_json_free(void *p)
 {
     if (ngx_etcd_json_current == NULL) {
-        free(p);
+        ngx_etcd_json_heap_free(p);
     }
 }
 
 
+/*
+ * jansson has one pair of functions for a process, which is set once: only
+ * workers read JSON, and they never unload this module.
+ */
+
 static void
 ngx_etcd_json_load(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 {
-    json_free_t    release;
-    json_malloc_t  alloc;
+    if (ngx_etcd_json_heap_malloc == NULL) {
+        json_get_alloc_funcs(&ngx_etcd_json_heap_malloc,
+                             &ngx_etcd_json_heap_free);
+        json_set_alloc_funcs(ngx_etcd_json_malloc, ngx_etcd_json_free);
+    }
 
     json->free = json->start;
 
-    json_get_alloc_funcs(&alloc, &release);
-    json_set_alloc_funcs(ngx_etcd_json_malloc, ngx_etcd_json_free);
     ngx_etcd_json_current = json;
 
     json->root = json_loadb(text->len ? (char *) text->data : "", text->len,
                             JSON_REJECT_DUPLICATES | flags, &json->error);
 
     ngx_etcd_json_current = NULL;
-    json_set_alloc_funcs(alloc, release);
 }
 
 
@@ -300,16 +307,28 @@ ngx_etcd_json_parse(ngx_etcd_json_t *json, ngx_str_t *text, size_t flags)
 }
 
 
-/* All values are in the block: none is freed by itself. */
+/*
+ * Values in the block are not freed one by one.  They are elsewhere if another
+ * module has set jansson's functions since.
+ */
 
 void
 ngx_etcd_json_done(ngx_etcd_json_t *json)
 {
-    if (json->start != NULL) {
-        ngx_free(json->start);
-        json->start = NULL;
+    u_char  *root;
+
+    if (json->start == NULL) {
+        return;
     }
 
+    root = (u_char *) json->root;
+
+    if (root != NULL && (root < json->start || root >= json->end)) {
+        json_decref(json->root);
+    }
+
+    ngx_free(json->start);
+    json->start = NULL;
     json->root = NULL;
 }
 

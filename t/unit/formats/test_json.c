@@ -295,6 +295,80 @@ test_json_words(ngx_pool_t *pool)
 }
 
 
+/* The number of blocks that jansson has from the functions below. */
+
+static ngx_uint_t  test_json_kept;
+
+
+static void *
+test_json_malloc(size_t size)
+{
+    test_json_kept++;
+
+    return malloc(size);
+}
+
+
+static void
+test_json_free(void *p)
+{
+    test_json_kept--;
+    free(p);
+}
+
+
+/* values of other modules are not in a block, before and after ours */
+
+static void
+test_json_functions(ngx_pool_t *pool)
+{
+    json_t           *other;
+    ngx_int_t         rc;
+    ngx_uint_t        kept;
+    json_free_t       release;
+    json_malloc_t     alloc;
+    ngx_etcd_json_t   json;
+
+    rc = ngx_etcd_json_read(&json, tap_string(pool, "[\"a\",{\"b\":1}]"), 0);
+
+    if (test_alloc_failed()) {
+        tap_check(rc == NGX_ERROR);
+        return;
+    }
+
+    tap_check((u_char *) json.root >= json.start
+              && (u_char *) json.root < json.end);
+
+    other = json_string("other");
+    tap_check((u_char *) other < json.start || (u_char *) other >= json.end);
+
+    ngx_etcd_json_done(&json);
+
+    tap_check(ngx_etcd_json_says(other, "other"));
+    json_decref(other);
+
+    json_get_alloc_funcs(&alloc, &release);
+    json_set_alloc_funcs(test_json_malloc, test_json_free);
+
+    kept = test_json_kept;
+
+    test_alloc_pause();
+
+    rc = ngx_etcd_json_read(&json, tap_string(pool, "[\"a\",{\"b\":1}]"), 0);
+
+    tap_check(rc == NGX_OK);
+    tap_check(test_json_kept > kept);
+
+    ngx_etcd_json_done(&json);
+
+    tap_check(test_json_kept == kept);
+
+    test_alloc_resume();
+
+    json_set_alloc_funcs(alloc, release);
+}
+
+
 ngx_etcd_tap_test_t  test_json[] = {
     { "JSON: valid", test_json_valid },
     { "JSON: broken", test_json_broken },
@@ -303,5 +377,6 @@ ngx_etcd_tap_test_t  test_json[] = {
     { "JSON: longer than a value", test_json_long },
     { "JSON: memory", test_json_memory },
     { "JSON: words", test_json_words },
+    { "JSON: jansson's functions", test_json_functions },
     { NULL, NULL }
 };
