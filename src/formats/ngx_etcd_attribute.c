@@ -44,6 +44,8 @@ typedef enum {
 typedef struct {
     ngx_str_t               name;
     ngx_etcd_attr_type_e    type;
+    size_t                  offset;        /* of the number, in the attributes
+                                              of a member */
     ngx_int_t               min;
     ngx_int_t               max;           /* greater numbers count as it */
     ngx_int_t               parameter;     /* maximum in etcd_members; 0: not
@@ -56,83 +58,51 @@ typedef struct {
 
 static const ngx_etcd_attr_t  ngx_etcd_attrs[] = {
 
-    { .name = ngx_string("weight"),
-      .type = NGX_ETCD_ATTR_INTEGER,
-      .max = NGX_ETCD_ATTR_MAX,
-      .parameter = NGX_ETCD_MEMBER_MAX_WEIGHT,
-      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
+    { ngx_string("weight"), NGX_ETCD_ATTR_INTEGER,
+      offsetof(ngx_etcd_member_attr_t, weight),
+      0, NGX_ETCD_ATTR_MAX, NGX_ETCD_MEMBER_MAX_WEIGHT,
+      NGX_ETCD_ATTR_NOT_COUNT },
 
-    { .name = ngx_string("max_fails"),
-      .type = NGX_ETCD_ATTR_INTEGER,
-      .max = NGX_ETCD_ATTR_MAX,
-      .parameter = NGX_ETCD_ATTR_MAX,
-      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
+    { ngx_string("max_fails"), NGX_ETCD_ATTR_INTEGER,
+      offsetof(ngx_etcd_member_attr_t, max_fails),
+      0, NGX_ETCD_ATTR_MAX, NGX_ETCD_ATTR_MAX, NGX_ETCD_ATTR_NOT_COUNT },
 
-    { .name = ngx_string("max_conns"),
-      .type = NGX_ETCD_ATTR_INTEGER,
-      .max = NGX_ETCD_ATTR_MAX,
-      .parameter = NGX_ETCD_ATTR_MAX,
-      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
+    { ngx_string("max_conns"), NGX_ETCD_ATTR_INTEGER,
+      offsetof(ngx_etcd_member_attr_t, max_conns),
+      0, NGX_ETCD_ATTR_MAX, NGX_ETCD_ATTR_MAX, NGX_ETCD_ATTR_NOT_COUNT },
 
-    { .name = ngx_string("fail_timeout"),
-      .type = NGX_ETCD_ATTR_SECONDS,
-      .max = NGX_ETCD_ATTR_MAX_TIME,
-      .parameter = NGX_ETCD_ATTR_MAX_TIME,
-      .otherwise = NGX_ETCD_ATTR_NOT_TIME },
+    { ngx_string("fail_timeout"), NGX_ETCD_ATTR_SECONDS,
+      offsetof(ngx_etcd_member_attr_t, fail_timeout),
+      0, NGX_ETCD_ATTR_MAX_TIME, NGX_ETCD_ATTR_MAX_TIME,
+      NGX_ETCD_ATTR_NOT_TIME },
 
-    { .name = ngx_string("slow_start"),
-      .type = NGX_ETCD_ATTR_MSECS,
-      .max = NGX_ETCD_ATTR_MAX_TIME * 1000,
-      .parameter = NGX_ETCD_ATTR_MAX_TIME * 1000,
-      .otherwise = NGX_ETCD_ATTR_NOT_TIME },
+    { ngx_string("slow_start"), NGX_ETCD_ATTR_MSECS,
+      offsetof(ngx_etcd_member_attr_t, slow_start),
+      0, NGX_ETCD_ATTR_MAX_TIME * 1000, NGX_ETCD_ATTR_MAX_TIME * 1000,
+      NGX_ETCD_ATTR_NOT_TIME },
 
-    { .name = ngx_string("priority"),
-      .type = NGX_ETCD_ATTR_INTEGER,
-      .max = NGX_ETCD_MEMBER_MAX_PRIORITY,
-      .otherwise = NGX_ETCD_ATTR_NOT_COUNT },
+    { ngx_string("priority"), NGX_ETCD_ATTR_INTEGER,
+      offsetof(ngx_etcd_member_attr_t, priority),
+      0, NGX_ETCD_MEMBER_MAX_PRIORITY, 0, NGX_ETCD_ATTR_NOT_COUNT },
 
-    { .name = ngx_string("precedence"),
-      .type = NGX_ETCD_ATTR_INTEGER,
-      .min = NGX_ETCD_ATTR_LAST,
-      .max = NGX_ETCD_ATTR_FIRST,
-      .otherwise = NGX_ETCD_ATTR_NOT_INTEGER },
+    { ngx_string("precedence"), NGX_ETCD_ATTR_INTEGER, 0,
+      NGX_ETCD_ATTR_LAST, NGX_ETCD_ATTR_FIRST, 0, NGX_ETCD_ATTR_NOT_INTEGER },
 
-    { .name = ngx_string("down"),
-      .type = NGX_ETCD_ATTR_FLAG,
-      .max = 1,
-      .otherwise = NGX_ETCD_ATTR_NOT_FLAG },
+    { ngx_string("down"), NGX_ETCD_ATTR_FLAG, 0, 0, 1, 0,
+      NGX_ETCD_ATTR_NOT_FLAG },
 
-    { .name = ngx_string("backup"),
-      .type = NGX_ETCD_ATTR_FLAG,
-      .max = 1,
-      .otherwise = NGX_ETCD_ATTR_NOT_FLAG },
+    { ngx_string("backup"), NGX_ETCD_ATTR_FLAG, 0, 0, 1, 0,
+      NGX_ETCD_ATTR_NOT_FLAG },
 
-    { .name = ngx_string("drain"),
-      .type = NGX_ETCD_ATTR_FLAG,
-      .max = 1,
-      .otherwise = NGX_ETCD_ATTR_NOT_FLAG },
+    { ngx_string("drain"), NGX_ETCD_ATTR_FLAG, 0, 0, 1, 0,
+      NGX_ETCD_ATTR_NOT_FLAG },
 
-    { .name = ngx_string("route"),
-      .type = NGX_ETCD_ATTR_TEXT }
+    { ngx_string("route"), NGX_ETCD_ATTR_TEXT, 0, 0, 0, 0, NULL }
 };
 
 
 ngx_etcd_field_t  ngx_etcd_attribute_fields[] = {
-
-    { ngx_string("/weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
-    { ngx_string("/max_fails"), NGX_ETCD_ATTR_MAX_FAILS, 0, ngx_null_string },
-    { ngx_string("/max_conns"), NGX_ETCD_ATTR_MAX_CONNS, 0, ngx_null_string },
-    { ngx_string("/fail_timeout"),
-      NGX_ETCD_ATTR_FAIL_TIMEOUT, 0, ngx_null_string },
-    { ngx_string("/slow_start"),
-      NGX_ETCD_ATTR_SLOW_START, 0, ngx_null_string },
-    { ngx_string("/priority"), NGX_ETCD_ATTR_PRIORITY, 0, ngx_null_string },
-    { ngx_string("/down"), NGX_ETCD_ATTR_DOWN, 0, ngx_null_string },
-    { ngx_string("/backup"), NGX_ETCD_ATTR_BACKUP, 0, ngx_null_string },
-    { ngx_string("/drain"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
-    { ngx_string("/route"), NGX_ETCD_ATTR_ROUTE, 0, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_ATTRIBUTE_FIELDS(0)
 };
 
 
@@ -209,57 +179,37 @@ ngx_etcd_attribute_set(ngx_etcd_member_attr_t *attr, ngx_etcd_attr_id_e id,
 {
     switch (id) {
 
-    case NGX_ETCD_ATTR_WEIGHT:
-        if (value == 0) {
-            attr->drain = 1;
-            break;
-        }
-
-        attr->weight = value;
-        break;
-
-    case NGX_ETCD_ATTR_MAX_FAILS:
-        attr->max_fails = value;
-        break;
-
-    case NGX_ETCD_ATTR_MAX_CONNS:
-        attr->max_conns = value;
-        break;
-
-    case NGX_ETCD_ATTR_FAIL_TIMEOUT:
-        attr->fail_timeout = value;
-        break;
-
-    case NGX_ETCD_ATTR_SLOW_START:
-        attr->slow_start = value;
-        break;
-
-    case NGX_ETCD_ATTR_PRIORITY:
-        attr->priority = value;
-        break;
-
     case NGX_ETCD_ATTR_PRECEDENCE:
         attr->priority = NGX_ETCD_ATTR_FIRST - value;
-        break;
+        return;
 
     /* several fields may set a flag, and a weight of 0 drains too */
 
     case NGX_ETCD_ATTR_DOWN:
         attr->down |= (value != 0);
-        break;
+        return;
 
     case NGX_ETCD_ATTR_BACKUP:
         attr->backup |= (value != 0);
-        break;
+        return;
 
     case NGX_ETCD_ATTR_DRAIN:
         attr->drain |= (value != 0);
+        return;
+
+    case NGX_ETCD_ATTR_WEIGHT:
+        if (value == 0) {
+            attr->drain = 1;
+            return;
+        }
+
         break;
 
-    case NGX_ETCD_ATTR_ROUTE:
-    case NGX_ETCD_ATTR_N:
+    default:
         break;
     }
+
+    *(uint32_t *) ((u_char *) attr + ngx_etcd_attrs[id].offset) = value;
 }
 
 

@@ -15,39 +15,24 @@
 #include <ngx_etcd_decode.h>
 
 
-typedef enum {
-    NGX_ETCD_ATTR_WEIGHT = 0,
-    NGX_ETCD_ATTR_MAX_FAILS,
-    NGX_ETCD_ATTR_MAX_CONNS,
-    NGX_ETCD_ATTR_FAIL_TIMEOUT,
-    NGX_ETCD_ATTR_SLOW_START,
-    NGX_ETCD_ATTR_PRIORITY,                        /* lowest first */
-    NGX_ETCD_ATTR_PRECEDENCE,                      /* highest first */
-    NGX_ETCD_ATTR_DOWN,
-    NGX_ETCD_ATTR_BACKUP,
-    NGX_ETCD_ATTR_DRAIN,
-    NGX_ETCD_ATTR_ROUTE,
-    NGX_ETCD_ATTR_N
-} ngx_etcd_attr_id_e;
+/*
+ * The fields of the module's own format, "json"; a writer may take a weight of
+ * 0 for none.
+ */
 
+#define NGX_ETCD_ATTRIBUTE_FIELDS(weight)                                     \
+    NGX_ETCD_FIELD("/weight", WEIGHT, weight),                                \
+    NGX_ETCD_FIELD("/max_fails", MAX_FAILS, 0),                               \
+    NGX_ETCD_FIELD("/max_conns", MAX_CONNS, 0),                               \
+    NGX_ETCD_FIELD("/fail_timeout", FAIL_TIMEOUT, 0),                         \
+    NGX_ETCD_FIELD("/slow_start", SLOW_START, 0),                             \
+    NGX_ETCD_FIELD("/priority", PRIORITY, 0),                                 \
+    NGX_ETCD_FIELD("/down", DOWN, 0),                                         \
+    NGX_ETCD_FIELD("/backup", BACKUP, 0),                                     \
+    NGX_ETCD_FIELD("/drain", DRAIN, 0),                                       \
+    NGX_ETCD_FIELD("/route", ROUTE, 0),                                       \
+    ngx_etcd_null_field
 
-/* the path of an attribute in a format, and how to read the attribute */
-
-#define NGX_ETCD_FIELD_NOT       0x01  /* negated flag */
-#define NGX_ETCD_FIELD_ZERO      0x02  /* 0 and less mean unset, as in Go */
-#define NGX_ETCD_FIELD_NEGATIVE  0x04  /* less than 0 counts as 0 */
-
-typedef struct {
-    ngx_str_t                       path;          /* JSON pointer, or
-                                                      parameter name */
-    ngx_etcd_attr_id_e              id;
-    ngx_uint_t                      how;
-    ngx_str_t                       equals;        /* flag: set by this text or
-                                                      number only */
-} ngx_etcd_field_t;
-
-
-/* the fields of the module's own format, "json" */
 extern ngx_etcd_field_t  ngx_etcd_attribute_fields[];
 
 

@@ -40,33 +40,33 @@ ngx_etcd_decode_has_zero(ngx_str_t *text)
 static ngx_int_t
 ngx_etcd_decode_check_key(ngx_etcd_decode_t *d)
 {
-    u_char  *last;
-
-    last = d->key.data + d->key.len;
+    char  *err;
 
     if (d->key.len > NGX_ETCD_DECODE_MAX_KEY) {
-        return ngx_etcd_decode_invalid(d, "key", &d->key,
-                                       "is longer than "
-                                       ngx_value(NGX_ETCD_DECODE_MAX_KEY)
-                                       " bytes");
+        err = "is longer than " ngx_value(NGX_ETCD_DECODE_MAX_KEY) " bytes";
+
+    } else if (ngx_etcd_decode_has_zero(&d->key)) {
+        err = "has a NUL byte";
+
+    } else if (!ngx_etcd_utf8_valid(d->key.data, d->key.data + d->key.len)) {
+        err = "is not valid UTF-8";
+
+    } else {
+        return NGX_OK;
     }
 
-    if (ngx_etcd_decode_has_zero(&d->key)) {
-        return ngx_etcd_decode_invalid(d, "key", &d->key, "has a NUL byte");
-    }
-
-    if (!ngx_etcd_utf8_valid(d->key.data, last)) {
-        return ngx_etcd_decode_invalid(d, "key", &d->key,
-                                       "is not valid UTF-8");
-    }
-
-    return NGX_OK;
+    return ngx_etcd_decode_invalid(d, "key", &d->key, err);
 }
 
 
 static ngx_int_t
 ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
 {
+    const ngx_str_t          *end;
+    const ngx_etcd_format_t  *format;
+
+    format = d->conf->format;
+
     /* a directory, as created by tools that treat keys as a file system */
 
     if (d->value.len == 0
@@ -76,7 +76,7 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
         return NGX_DECLINED;
     }
 
-    if (d->conf->format->value == NGX_ETCD_VALUE_IGNORED) {
+    if (format->value == NGX_ETCD_VALUE_IGNORED) {
         return NGX_OK;
     }
 
@@ -94,32 +94,24 @@ ngx_etcd_decode_check_value(ngx_etcd_decode_t *d)
 
     ngx_etcd_decode_trim(&d->value);
 
-    if (d->conf->format->value == NGX_ETCD_VALUE_JSON) {
-        return ngx_etcd_decode_object(d);
+    end = &format->other_key;
+
+    if (end->len != 0
+        && d->key.len >= end->len
+        && ngx_memcmp(d->key.data + d->key.len - end->len, end->data, end->len)
+           == 0)
+    {
+        return NGX_DECLINED;
     }
 
-    return NGX_OK;
-}
-
-
-static ngx_uint_t
-ngx_etcd_decode_known(ngx_etcd_member_t *members, ngx_uint_t n,
-    ngx_etcd_member_t *member)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-
-        if (members[i].socklen == member->socklen
-            && ngx_memcmp(&members[i].sockaddr, &member->sockaddr,
-                          member->socklen)
-               == 0)
-        {
-            return 1;
-        }
+    if (format->other_value.len != 0
+        && ngx_etcd_str_equal(&d->value, &format->other_value))
+    {
+        return NGX_DECLINED;
     }
 
-    return 0;
+    return (format->value == NGX_ETCD_VALUE_JSON) ? ngx_etcd_decode_object(d)
+                                                  : NGX_OK;
 }
 
 
@@ -128,14 +120,24 @@ ngx_etcd_decode_known(ngx_etcd_member_t *members, ngx_uint_t n,
 static ngx_int_t
 ngx_etcd_decode_nodes(ngx_etcd_decode_t *d, ngx_uint_t first)
 {
-    ngx_uint_t          i, n;
+    ngx_uint_t          i, k, n;
     ngx_etcd_member_t  *member;
 
     member = d->members->elts;
 
     for (i = n = first; i < d->members->nelts; i++) {
 
-        if (ngx_etcd_decode_known(&member[first], n - first, &member[i])) {
+        for (k = first; k < n; k++) {
+            if (member[k].socklen == member[i].socklen
+                && ngx_memcmp(&member[k].sockaddr, &member[i].sockaddr,
+                              member[i].socklen)
+                   == 0)
+            {
+                break;
+            }
+        }
+
+        if (k < n) {
             continue;
         }
 
@@ -358,7 +360,7 @@ ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     ngx_str_t *reason)
 {
     d->conf = conf;
-    d->layout = (conf->layout != NULL) ? conf->layout : conf->format->layout;
+    d->layout = (conf->layout != NULL) ? conf->layout : &conf->format->layout;
     d->key = *key;
     ngx_str_null(&d->value);
     d->object = NULL;
@@ -369,6 +371,7 @@ ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     d->skipped = 0;
     d->nodes = 0;
     d->failed = 0;
+    d->near = 0;
     d->unused = NGX_ETCD_UNUSED_NONE;
     ngx_etcd_decode_weight(d, conf->format->weight);
 
@@ -470,33 +473,15 @@ ngx_etcd_decode_trim(ngx_str_t *text)
 }
 
 
-static ngx_int_t
-ngx_etcd_decode_broken(ngx_etcd_decode_t *d)
+ngx_int_t
+ngx_etcd_decode_object(ngx_etcd_decode_t *d)
 {
     u_char        *last;
     u_char         field[sizeof("value is broken JSON at line , column :")
                          + 2 * NGX_INT64_LEN];
+    ngx_int_t      rc;
     ngx_str_t      what;
     json_error_t  *error;
-
-    error = &d->json.error;
-
-    last = ngx_snprintf(field, sizeof(field) - 1,
-                        "value is broken JSON at line %d, column %d:",
-                        error->line, error->column);
-    *last = '\0';
-
-    what.data = (u_char *) error->text;
-    what.len = ngx_strlen(what.data);
-
-    return ngx_etcd_decode_invalid(d, (char *) field, &what, NULL);
-}
-
-
-ngx_int_t
-ngx_etcd_decode_object(ngx_etcd_decode_t *d)
-{
-    ngx_int_t  rc;
 
     if (d->value.len == 0 || d->value.data[0] != '{') {
         return ngx_etcd_decode_invalid(d, "value", &d->value,
@@ -510,7 +495,17 @@ ngx_etcd_decode_object(ngx_etcd_decode_t *d)
     }
 
     if (rc != NGX_OK) {
-        return ngx_etcd_decode_broken(d);
+        error = &d->json.error;
+
+        last = ngx_snprintf(field, sizeof(field) - 1,
+                            "value is broken JSON at line %d, column %d:",
+                            error->line, error->column);
+        *last = '\0';
+
+        what.data = (u_char *) error->text;
+        what.len = ngx_strlen(what.data);
+
+        return ngx_etcd_decode_invalid(d, (char *) field, &what, NULL);
     }
 
     d->object = d->json.root;

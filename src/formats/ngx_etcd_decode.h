@@ -43,9 +43,9 @@ typedef struct {
 
 /* The state of decoding one value; on the stack of ngx_etcd_decode(). */
 
-typedef struct {
+struct ngx_etcd_decode_s {
     ngx_etcd_member_conf_t         *conf;
-    const ngx_etcd_json_layout_t   *layout;        /* NULL: not JSON */
+    const ngx_etcd_json_layout_t   *layout;
     ngx_str_t                       key;
     ngx_str_t                       value;         /* trimmed */
     json_t                         *object;        /* the parsed value, or
@@ -55,6 +55,8 @@ typedef struct {
     ngx_array_t                    *members;
     ngx_str_t                      *reason;
     ngx_uint_t                      weight;        /* default */
+    ngx_uint_t                      near;          /* the node has the tag of
+                                                      "etcd_prefer" */
     ngx_str_t                       first;         /* reason of the first part
                                                       that was skipped */
     ngx_uint_t                      skipped;       /* parts */
@@ -62,42 +64,6 @@ typedef struct {
     ngx_uint_t                      failed;        /* no memory */
     ngx_etcd_unused_e               unused;
     ngx_str_t                       note;
-} ngx_etcd_decode_t;
-
-
-typedef enum {
-    NGX_ETCD_VALUE_IGNORED = 0,                    /* any bytes, any length */
-    NGX_ETCD_VALUE_TEXT,
-    NGX_ETCD_VALUE_JSON                            /* object is set */
-} ngx_etcd_value_e;
-
-
-/* the "etcd_members" parameters that a format supports */
-
-#define NGX_ETCD_TAKES_TAG       0x01
-#define NGX_ETCD_TAKES_SCHEME    0x02
-#define NGX_ETCD_TAKES_POINTERS  0x04
-
-/* several keys, "PATH/NAME", form one object of a member at PATH */
-
-#define NGX_ETCD_TAKES_GROUPS    0x08
-
-
-struct ngx_etcd_format_s {
-    ngx_str_t                       name;
-    ngx_etcd_value_e                value;
-
-    /*
-     * Appends members.  The results are those of ngx_etcd_decode(), with two
-     * exceptions: NGX_OK without a member means NGX_DECLINED, and the caller
-     * removes members that were appended before an error.
-     */
-    ngx_int_t                     (*decode)(ngx_etcd_decode_t *d);
-
-    const ngx_etcd_json_layout_t   *layout;
-    ngx_uint_t                      takes;
-    ngx_uint_t                      weight;        /* of a member without one;
-                                                      0: 1 */
 };
 
 
@@ -197,12 +163,6 @@ ngx_int_t ngx_etcd_decode_invalid(ngx_etcd_decode_t *d, char *field,
     ngx_str_t *text, char *what);
 ngx_int_t ngx_etcd_decode_invalid_json(ngx_etcd_decode_t *d, char *field,
     json_t *value, char *what);
-
-/*
- * Called after a function has set the reason: what the reason names is
- * skipped, and the rest of the value is valid.
- */
-void ngx_etcd_decode_skip(ngx_etcd_decode_t *d);
 
 
 #endif /* _NGX_ETCD_DECODE_H_INCLUDED_ */

@@ -9,230 +9,376 @@
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
-#include <ngx_etcd_format_text.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_str.h>
 
 
-#define NGX_ETCD_FORMAT_KITEX_WEIGHT  10
+/* maximum length of a decoded query argument */
+
+#define NGX_ETCD_FORMAT_ARGUMENT  256
+
+#define NGX_ETCD_FORMAT_LAST      "last segment of the key"
+
+
+/* The places of the formats that "auto" chooses in the table. */
+
+enum {
+    NGX_ETCD_FORMAT_JSON = 3,
+    NGX_ETCD_FORMAT_GRPC,
+    NGX_ETCD_FORMAT_KITEX,
+    NGX_ETCD_FORMAT_UPSYNC = 15
+};
 
 
 static ngx_int_t ngx_etcd_format_auto(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_format_milvus(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_format_skydns(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_format_apisix(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_format_traefik(ngx_etcd_decode_t *d);
 
 
 static ngx_etcd_field_t  ngx_etcd_no_fields[] = {
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    ngx_etcd_null_field
 };
 
-
-/* the fields of "json", with what Kitex takes for no weight */
+/* Kitex takes a weight of 0 for none. */
 
 static ngx_etcd_field_t  ngx_etcd_kitex_fields[] = {
-
-    { ngx_string("/weight"),
-      NGX_ETCD_ATTR_WEIGHT, NGX_ETCD_FIELD_ZERO, ngx_null_string },
-    { ngx_string("/max_fails"), NGX_ETCD_ATTR_MAX_FAILS, 0, ngx_null_string },
-    { ngx_string("/max_conns"), NGX_ETCD_ATTR_MAX_CONNS, 0, ngx_null_string },
-    { ngx_string("/fail_timeout"),
-      NGX_ETCD_ATTR_FAIL_TIMEOUT, 0, ngx_null_string },
-    { ngx_string("/slow_start"),
-      NGX_ETCD_ATTR_SLOW_START, 0, ngx_null_string },
-    { ngx_string("/priority"), NGX_ETCD_ATTR_PRIORITY, 0, ngx_null_string },
-    { ngx_string("/down"), NGX_ETCD_ATTR_DOWN, 0, ngx_null_string },
-    { ngx_string("/backup"), NGX_ETCD_ATTR_BACKUP, 0, ngx_null_string },
-    { ngx_string("/drain"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
-    { ngx_string("/route"), NGX_ETCD_ATTR_ROUTE, 0, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_ATTRIBUTE_FIELDS(NGX_ETCD_FIELD_ZERO)
 };
-
 
 /* the path read by the balancers of Kratos */
 
 static ngx_etcd_field_t  ngx_etcd_kratos_fields[] = {
-
-    { ngx_string("/metadata/weight"),
-      NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_FIELD("/metadata/weight", WEIGHT, 0),
+    ngx_etcd_null_field
 };
 
+static ngx_etcd_field_t  ngx_etcd_dubbo_fields[] = {
+    NGX_ETCD_FIELD("weight", WEIGHT, NGX_ETCD_FIELD_NEGATIVE),
+    NGX_ETCD_FIELD("disabled", DRAIN, 0),
+    NGX_ETCD_FIELD("enabled", DRAIN, NGX_ETCD_FIELD_NOT),
+    ngx_etcd_null_field
+};
 
 static ngx_etcd_field_t  ngx_etcd_dubbo_app_fields[] = {
-
-    { ngx_string("/Weight"),
-      NGX_ETCD_ATTR_WEIGHT, NGX_ETCD_FIELD_ZERO, ngx_null_string },
-    { ngx_string("/Enable"),
-      NGX_ETCD_ATTR_DRAIN, NGX_ETCD_FIELD_NOT, ngx_null_string },
-    { ngx_string("/Healthy"),
-      NGX_ETCD_ATTR_DRAIN, NGX_ETCD_FIELD_NOT, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_FIELD("/Weight", WEIGHT, NGX_ETCD_FIELD_ZERO),
+    NGX_ETCD_FIELD("/Enable", DRAIN, NGX_ETCD_FIELD_NOT),
+    NGX_ETCD_FIELD("/Healthy", DRAIN, NGX_ETCD_FIELD_NOT),
+    ngx_etcd_null_field
 };
 
+static ngx_etcd_field_t  ngx_etcd_rpcx_fields[] = {
+    NGX_ETCD_FIELD("weight", WEIGHT, 0),
+    { ngx_string("state"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("inactive") },
+    ngx_etcd_null_field
+};
 
 static ngx_etcd_field_t  ngx_etcd_milvus_fields[] = {
-
-    { ngx_string("/Stopping"), NGX_ETCD_ATTR_DRAIN, 0, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_FIELD("/Stopping", DRAIN, 0),
+    ngx_etcd_null_field
 };
-
 
 static ngx_etcd_field_t  ngx_etcd_skydns_fields[] = {
-
-    { ngx_string("/weight"),
-      NGX_ETCD_ATTR_WEIGHT, NGX_ETCD_FIELD_ZERO, ngx_null_string },
-    { ngx_string("/priority"),
-      NGX_ETCD_ATTR_PRIORITY, NGX_ETCD_FIELD_ZERO, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_FIELD("/weight", WEIGHT, NGX_ETCD_FIELD_ZERO),
+    NGX_ETCD_FIELD("/priority", PRIORITY, NGX_ETCD_FIELD_ZERO),
+    ngx_etcd_null_field
 };
-
 
 static ngx_etcd_field_t  ngx_etcd_apisix_fields[] = {
-
-    { ngx_string("/weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
-    { ngx_string("/priority"), NGX_ETCD_ATTR_PRECEDENCE, 0, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_FIELD("/weight", WEIGHT, 0),
+    NGX_ETCD_FIELD("/priority", PRECEDENCE, 0),
+    ngx_etcd_null_field
 };
-
 
 static ngx_etcd_field_t  ngx_etcd_traefik_fields[] = {
-
-    { ngx_string("/weight"), NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    NGX_ETCD_FIELD("/weight", WEIGHT, 0),
+    ngx_etcd_null_field
 };
-
 
 /* 1 and 2, abnormal and busy, are written by releases before 3.2 */
 
 static ngx_etcd_field_t  ngx_etcd_dolphinscheduler_fields[] = {
-
-    { ngx_string("/workerHostWeight"),
-      NGX_ETCD_ATTR_WEIGHT, 0, ngx_null_string },
-    { ngx_string("/serverStatus"),
-      NGX_ETCD_ATTR_DRAIN, 0, ngx_string("BUSY") },
+    NGX_ETCD_FIELD("/workerHostWeight", WEIGHT, 0),
+    { ngx_string("/serverStatus"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("BUSY") },
     { ngx_string("/serverStatus"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("1") },
     { ngx_string("/serverStatus"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("2") },
-
-    { ngx_null_string, 0, 0, ngx_null_string }
+    ngx_etcd_null_field
 };
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_json = {
-    .address = ngx_string("/address"),
-    .host = ngx_string("/host"),
-    .port = ngx_string("/port"),
-    .tags = ngx_string("/tags"),
-    .fields = ngx_etcd_attribute_fields,
-    .closed = 1
-};
+static ngx_int_t
+ngx_etcd_format_plain(ngx_etcd_decode_t *d)
+{
+    ngx_etcd_member_t  *member;
+
+    member = ngx_etcd_decode_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_address_set(d, member, "address", &d->value, 0);
+}
 
 
-/*
- * etcd's Go package puts additions only, since a deletion deletes the key:
- * "Op" is ignored.  "Metadata" belongs to the application.
- */
+static ngx_int_t
+ngx_etcd_format_key(ngx_etcd_decode_t *d)
+{
+    ngx_etcd_member_t  *member;
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_grpc = {
-    .address = ngx_string("/Addr"),
-    .tags = ngx_string("/Metadata"),
-    .fields = ngx_etcd_no_fields
-};
+    member = ngx_etcd_decode_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
 
-
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_kitex = {
-    .address = ngx_string("/address"),
-    .network = ngx_string("/network"),
-    .tags = ngx_string("/tags"),
-    .fields = ngx_etcd_kitex_fields
-};
+    return ngx_etcd_address_set_key(d, member);
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_kratos = {
-    .name = ngx_string("/name"),
-    .endpoints = ngx_string("/endpoints"),
-    .tags = ngx_string("/metadata"),
-    .fields = ngx_etcd_kratos_fields
-};
+/* The value is an object, or empty: the address is in the key. */
+
+static ngx_int_t
+ngx_etcd_format_upsync(ngx_etcd_decode_t *d)
+{
+    if (d->value.len == 0) {
+        return ngx_etcd_format_key(d);
+    }
+
+    return (ngx_etcd_decode_object(d) == NGX_OK)
+           ? ngx_etcd_json_layout_decode(d) : NGX_ERROR;
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_go_micro = {
-    .name = ngx_string("/name"),
-    .nodes = ngx_string("/nodes"),
-    .address = ngx_string("/address"),
-    .tags = ngx_string("/metadata"),
-    .fields = ngx_etcd_no_fields
-};
+/* NGX_DECLINED: the value cannot be decoded and is returned as it is. */
+
+static ngx_int_t
+ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value,
+    u_char *buf)
+{
+    ngx_str_t  text;
+
+    if (ngx_etcd_uri_argument(query, name, value) == NGX_DONE) {
+        return NGX_DONE;
+    }
+
+    text.data = buf;
+
+    if (value->len > NGX_ETCD_FORMAT_ARGUMENT
+        || ngx_etcd_uri_decode(&text, value, 1) != NGX_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    *value = text;
+
+    return NGX_OK;
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_dubbo_app = {
-    .host = ngx_string("/Host"),
-    .port = ngx_string("/Port"),
-    .tags = ngx_string("/Metadata"),
-    .fields = ngx_etcd_dubbo_app_fields
-};
+static ngx_uint_t
+ngx_etcd_query_tagged(ngx_str_t query, ngx_etcd_tag_t *tag)
+{
+    u_char      buf[NGX_ETCD_FORMAT_ARGUMENT];
+    ngx_int_t   rc;
+    ngx_str_t   name, value;
+
+    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
+           != NGX_DONE)
+    {
+        if (rc == NGX_OK
+            && ngx_etcd_str_equal(&name, &tag->key)
+            && ngx_etcd_json_layout_tag_is(tag, &value))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_milvus = {
-    .address = ngx_string("/Address"),
-    .tags = ngx_string(""),
-    .fields = ngx_etcd_milvus_fields
-};
+static ngx_uint_t
+ngx_etcd_query_chosen(ngx_etcd_decode_t *d, ngx_str_t *query)
+{
+    ngx_uint_t       i;
+    ngx_etcd_tag_t  *tag;
+
+    if (d->conf->tags == NULL) {
+        return 1;
+    }
+
+    tag = d->conf->tags->elts;
+
+    for (i = 0; i < d->conf->tags->nelts; i++) {
+        if (ngx_etcd_query_tagged(*query, &tag[i]) == tag[i].not) {
+            ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag[i].text);
+            return 0;
+        }
+    }
+
+    return 1;
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_skydns = {
-    .host = ngx_string("/host"),
-    .port = ngx_string("/port"),
-    .tags = ngx_string(""),
-    .fields = ngx_etcd_skydns_fields,
-    .priority = 10
-};
+static void
+ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
+    ngx_etcd_field_t *fields, ngx_str_t query)
+{
+    u_char             buf[NGX_ETCD_FORMAT_ARGUMENT];
+    ngx_int_t          rc;
+    ngx_str_t          name, value;
+    ngx_etcd_field_t  *field;
+
+    while ((rc = ngx_etcd_query_next(&query, &name, &value, buf))
+           != NGX_DONE)
+    {
+        for (field = fields; field->path.data != NULL; field++) {
+
+            if (!ngx_etcd_str_equal(&field->path, &name)) {
+                continue;
+            }
+
+            if (rc == NGX_DECLINED) {
+                ngx_etcd_attribute_invalid(d, member, field, &value,
+                                           "is too long or has an invalid "
+                                           "percent-encoding");
+                continue;
+            }
+
+            ngx_etcd_attribute_text(d, member, field, &value);
+        }
+    }
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_apisix = {
-    .nodes = ngx_string("/nodes"),
-    .host = ngx_string("/host"),
-    .port = ngx_string("/port"),
-    .scheme = ngx_string("/scheme"),
-    .tags = ngx_string("/metadata"),
-    .fields = ngx_etcd_apisix_fields,
-    .priority = NGX_ETCD_MEMBER_MAX_PRIORITY / 2 + 1
-};
+static ngx_int_t
+ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
+    ngx_etcd_field_t *fields)
+{
+    ngx_int_t           rc;
+    ngx_etcd_member_t  *member;
+
+    if (!ngx_etcd_query_chosen(d, &url->query)) {
+        return NGX_DECLINED;
+    }
+
+    member = ngx_etcd_decode_add(d);
+    if (member == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_etcd_address_set_url(d, member, NGX_ETCD_FORMAT_LAST, url);
+
+    if (rc == NGX_DECLINED) {
+        (void) ngx_etcd_decode_invalid(d, "scheme", &url->scheme,
+                                       "is not that of \"scheme=\"");
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_SCHEME, d->reason);
+    }
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    member->attr.near = (d->conf->prefer.key.len != 0
+                         && ngx_etcd_query_tagged(url->query,
+                                                  &d->conf->prefer));
+
+    ngx_etcd_query_fields(d, member, fields, url->query);
+
+    return NGX_OK;
+}
 
 
-/*
- * servers of HTTP services have a "url", servers of TCP services an "address"
- */
+/* /dubbo/SERVICE/providers/URL; other parents hold consumers and the like. */
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_traefik = {
-    .url = ngx_string("/url"),
-    .address = ngx_string("/address"),
-    .fields = ngx_etcd_traefik_fields
-};
+static ngx_int_t
+ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
+{
+    char            *err;
+    u_char           buf[NGX_ETCD_DECODE_MAX_KEY];
+    ngx_str_t        parent, segment, text;
+    ngx_etcd_uri_t   url;
+
+    ngx_etcd_uri_segments(&d->key, &parent, &segment);
+
+    if (!ngx_etcd_str_is(&parent, "providers")) {
+        return NGX_DECLINED;
+    }
+
+    text.data = buf;
+
+    if (ngx_etcd_uri_decode(&text, &segment, 0) != NGX_OK) {
+        return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &segment,
+                                       "has an invalid percent-encoding");
+    }
+
+    err = ngx_etcd_uri_parse(&url, &text);
+    if (err != NULL) {
+        return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &text, err);
+    }
+
+    return ngx_etcd_format_query(d, &url, ngx_etcd_dubbo_fields);
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_upsync = {
-    .from_key = 1,
-    .fields = ngx_etcd_attribute_fields
-};
+/* BASE/SERVICE/NETWORK@ADDRESS; BASE and BASE/SERVICE are keys too. */
+
+static ngx_int_t
+ngx_etcd_format_rpcx(ngx_etcd_decode_t *d)
+{
+    ngx_str_t       parent, segment;
+    ngx_etcd_uri_t  url;
+
+    ngx_etcd_uri_segments(&d->key, &parent, &segment);
+
+    if (!ngx_etcd_str_cut(&segment, '@', &url.scheme, &url.authority)) {
+        return NGX_DECLINED;
+    }
+
+    url.query = d->value;
+
+    return ngx_etcd_format_query(d, &url, ngx_etcd_rpcx_fields);
+}
 
 
-static const ngx_etcd_json_layout_t  ngx_etcd_format_layout_dolphinscheduler = {
-    .host = ngx_string("/host"),
-    .port = ngx_string("/port"),
-    .from_key = 1,
-    .fields = ngx_etcd_dolphinscheduler_fields
-};
+/* A value that is null is no value. */
+
+static ngx_uint_t
+ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name)
+{
+    json_t  *value;
+
+    value = json_object_get(d->object, name);
+
+    return value != NULL && !json_is_null(value);
+}
+
+
+/* A record of CoreDNS that has a text, and no address, is one of type TXT. */
+
+static ngx_int_t
+ngx_etcd_format_skydns(ngx_etcd_decode_t *d)
+{
+    if (json_string_length(json_object_get(d->object, "host")) == 0
+        && ngx_etcd_format_has(d, "text"))
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_etcd_json_layout_decode(d);
+}
+
+
+/* Other objects of the configuration have weights too. */
+
+static ngx_int_t
+ngx_etcd_format_traefik(ngx_etcd_decode_t *d)
+{
+    if (!ngx_etcd_format_has(d, "url")
+        && !ngx_etcd_format_has(d, "address"))
+    {
+        return NGX_DECLINED;
+    }
+
+    return ngx_etcd_json_layout_decode(d);
+}
 
 
 static const ngx_etcd_format_t  ngx_etcd_formats[] = {
@@ -244,100 +390,225 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { .name = ngx_string("plain"),
       .value = NGX_ETCD_VALUE_TEXT,
-      .decode = ngx_etcd_format_text_plain },
+      .decode = ngx_etcd_format_plain },
 
     { .name = ngx_string("key"),
       .value = NGX_ETCD_VALUE_IGNORED,
-      .decode = ngx_etcd_format_text_key },
+      .decode = ngx_etcd_format_key },
 
+    [NGX_ETCD_FORMAT_JSON] =
     { .name = ngx_string("json"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_json,
-      .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_POINTERS },
+      .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_POINTERS,
+      .layout = { .address = ngx_string("/address"),
+                  .host = ngx_string("/host"),
+                  .port = ngx_string("/port"),
+                  .tags = ngx_string("/tags"),
+                  .fields = ngx_etcd_attribute_fields,
+                  .closed = 1 } },
 
+    /*
+     * etcd's Go package puts additions only, since a deletion deletes the key:
+     * "Op" is ignored.  "Metadata" belongs to the application.
+     */
+
+    [NGX_ETCD_FORMAT_GRPC] =
     { .name = ngx_string("grpc"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_grpc,
-      .takes = NGX_ETCD_TAKES_TAG },
+      .takes = NGX_ETCD_TAKES_TAG,
+      .layout = { .address = ngx_string("/Addr"),
+                  .tags = ngx_string("/Metadata"),
+                  .fields = ngx_etcd_no_fields } },
 
+    [NGX_ETCD_FORMAT_KITEX] =
     { .name = ngx_string("kitex"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_kitex,
       .takes = NGX_ETCD_TAKES_TAG,
-      .weight = NGX_ETCD_FORMAT_KITEX_WEIGHT },
+      .weight = 10,
+      .layout = { .address = ngx_string("/address"),
+                  .network = ngx_string("/network"),
+                  .tags = ngx_string("/tags"),
+                  .fields = ngx_etcd_kitex_fields } },
 
     { .name = ngx_string("kratos"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_kratos,
       .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME,
-      .weight = 100 },
+      .weight = 100,
+      .layout = { .name = ngx_string("/name"),
+                  .endpoints = ngx_string("/endpoints"),
+                  .tags = ngx_string("/metadata"),
+                  .fields = ngx_etcd_kratos_fields } },
 
     { .name = ngx_string("go-micro"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_go_micro,
-      .takes = NGX_ETCD_TAKES_TAG },
+      .takes = NGX_ETCD_TAKES_TAG,
+      .layout = { .name = ngx_string("/name"),
+                  .nodes = ngx_string("/nodes"),
+                  .address = ngx_string("/address"),
+                  .tags = ngx_string("/metadata"),
+                  .fields = ngx_etcd_no_fields } },
 
     { .name = ngx_string("dubbo"),
       .value = NGX_ETCD_VALUE_IGNORED,
-      .decode = ngx_etcd_format_text_dubbo,
+      .decode = ngx_etcd_format_dubbo,
       .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME,
       .weight = 100 },
 
     { .name = ngx_string("dubbo-app"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_dubbo_app,
       .takes = NGX_ETCD_TAKES_TAG,
-      .weight = 100 },
+      .weight = 100,
+      .layout = { .host = ngx_string("/Host"),
+                  .port = ngx_string("/Port"),
+                  .tags = ngx_string("/Metadata"),
+                  .fields = ngx_etcd_dubbo_app_fields } },
 
     { .name = ngx_string("rpcx"),
       .value = NGX_ETCD_VALUE_TEXT,
-      .decode = ngx_etcd_format_text_rpcx,
+      .decode = ngx_etcd_format_rpcx,
       .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME },
 
+    /* the prefix also contains a counter of session ids */
+
     { .name = ngx_string("milvus"),
-      .value = NGX_ETCD_VALUE_TEXT,
-      .decode = ngx_etcd_format_milvus,
-      .layout = &ngx_etcd_format_layout_milvus,
-      .takes = NGX_ETCD_TAKES_TAG },
+      .value = NGX_ETCD_VALUE_JSON,
+      .other_key = ngx_string("/id"),
+      .decode = ngx_etcd_json_layout_decode,
+      .takes = NGX_ETCD_TAKES_TAG,
+      .layout = { .address = ngx_string("/Address"),
+                  .tags = ngx_string(""),
+                  .fields = ngx_etcd_milvus_fields } },
 
     { .name = ngx_string("skydns"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_format_skydns,
-      .layout = &ngx_etcd_format_layout_skydns,
       .takes = NGX_ETCD_TAKES_TAG,
-      .weight = 100 },
+      .weight = 100,
+      .layout = { .host = ngx_string("/host"),
+                  .port = ngx_string("/port"),
+                  .tags = ngx_string(""),
+                  .fields = ngx_etcd_skydns_fields,
+                  .priority = 10 } },
+
+    /* directories have a value, too */
 
     { .name = ngx_string("apisix"),
-      .value = NGX_ETCD_VALUE_TEXT,
-      .decode = ngx_etcd_format_apisix,
-      .layout = &ngx_etcd_format_layout_apisix,
-      .takes = NGX_ETCD_TAKES_TAG },
+      .value = NGX_ETCD_VALUE_JSON,
+      .other_value = ngx_string("init_dir"),
+      .decode = ngx_etcd_json_layout_decode,
+      .takes = NGX_ETCD_TAKES_TAG,
+      .layout = { .nodes = ngx_string("/nodes"),
+                  .host = ngx_string("/host"),
+                  .port = ngx_string("/port"),
+                  .scheme = ngx_string("/scheme"),
+                  .tags = ngx_string("/metadata"),
+                  .fields = ngx_etcd_apisix_fields,
+                  .priority = NGX_ETCD_MEMBER_MAX_PRIORITY / 2 + 1 } },
+
+    /* servers of HTTP services have a "url", of TCP services an "address" */
 
     { .name = ngx_string("traefik"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_format_traefik,
-      .layout = &ngx_etcd_format_layout_traefik,
-      .takes = NGX_ETCD_TAKES_SCHEME|NGX_ETCD_TAKES_GROUPS },
+      .takes = NGX_ETCD_TAKES_SCHEME|NGX_ETCD_TAKES_GROUPS,
+      .layout = { .url = ngx_string("/url"),
+                  .address = ngx_string("/address"),
+                  .fields = ngx_etcd_traefik_fields } },
 
+    [NGX_ETCD_FORMAT_UPSYNC] =
     { .name = ngx_string("upsync"),
       .value = NGX_ETCD_VALUE_TEXT,
-      .decode = ngx_etcd_format_text_upsync,
-      .layout = &ngx_etcd_format_layout_upsync },
+      .decode = ngx_etcd_format_upsync,
+      .layout = { .from_key = 1,
+                  .fields = ngx_etcd_attribute_fields } },
 
     { .name = ngx_string("dolphinscheduler"),
       .value = NGX_ETCD_VALUE_JSON,
       .decode = ngx_etcd_json_layout_decode,
-      .layout = &ngx_etcd_format_layout_dolphinscheduler,
-      .weight = 100 },
+      .weight = 100,
+      .layout = { .host = ngx_string("/host"),
+                  .port = ngx_string("/port"),
+                  .from_key = 1,
+                  .fields = ngx_etcd_dolphinscheduler_fields } },
 
     { .name = ngx_null_string }
 };
+
+
+/* Detects the format of an object by the fields that are present. */
+
+static ngx_int_t
+ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
+{
+    ngx_uint_t                n;
+    const ngx_etcd_format_t  *format;
+
+    if (ngx_etcd_decode_object(d) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    n = NGX_ETCD_FORMAT_JSON;
+
+    if (ngx_etcd_format_has(d, "Addr")) {
+        n = NGX_ETCD_FORMAT_GRPC;
+
+    } else if (ngx_etcd_format_has(d, "address")) {
+
+        /* another "network" is an unknown field of "json" */
+
+        if (ngx_etcd_json_layout_network(json_object_get(d->object, "network"))
+            != AF_UNSPEC)
+        {
+            n = NGX_ETCD_FORMAT_KITEX;
+        }
+
+    } else if (!ngx_etcd_format_has(d, "host")) {
+        n = NGX_ETCD_FORMAT_UPSYNC;
+
+        if (!ngx_etcd_address_in_key(&d->key)) {
+            return ngx_etcd_decode_invalid(d, "value", &d->value,
+                                           "has no address, host or Addr, and "
+                                           "the last segment of the key is no "
+                                           "address");
+        }
+    }
+
+    format = &ngx_etcd_formats[n];
+
+    d->layout = &format->layout;
+    ngx_etcd_decode_weight(d, format->weight);
+
+    return ngx_etcd_json_layout_decode(d);
+}
+
+
+static ngx_int_t
+ngx_etcd_format_auto(ngx_etcd_decode_t *d)
+{
+    ngx_etcd_tag_t  *tag;
+
+    if (d->value.len != 0 && d->value.data[0] == '{') {
+        return ngx_etcd_format_auto_object(d);
+    }
+
+    /* an address has no tags */
+
+    tag = ngx_etcd_json_layout_untagged(d->conf, NULL, NULL);
+
+    if (tag != NULL) {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
+        return NGX_DECLINED;
+    }
+
+    return (d->value.len != 0) ? ngx_etcd_format_plain(d)
+                               : ngx_etcd_format_key(d);
+}
 
 
 const ngx_etcd_format_t *
@@ -417,7 +688,7 @@ ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
     ngx_etcd_field_t              *field;
     const ngx_etcd_json_layout_t  *layout;
 
-    layout = format->layout;
+    layout = &format->layout;
 
     for (field = layout->fields; field->path.data != NULL; field++) {
         if (ngx_etcd_json_pointer_begins(&field->path, name->data, name->len,
@@ -431,156 +702,4 @@ ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
                                         &rest)
            || ngx_etcd_json_pointer_begins(&layout->address, name->data,
                                            name->len, &rest);
-}
-
-
-/* A value that is null is no value. */
-
-static ngx_uint_t
-ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name)
-{
-    json_t  *value;
-
-    value = json_object_get(d->object, name);
-
-    return value != NULL && !json_is_null(value);
-}
-
-
-static ngx_int_t
-ngx_etcd_format_as(ngx_etcd_decode_t *d, const ngx_etcd_json_layout_t *layout)
-{
-    d->layout = layout;
-
-    if (d->object == NULL && ngx_etcd_decode_object(d) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_json_layout_decode(d);
-}
-
-
-static ngx_int_t
-ngx_etcd_format_auto_object(ngx_etcd_decode_t *d)
-{
-    json_t  *network;
-
-    if (ngx_etcd_decode_object(d) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_format_has(d, "Addr")) {
-        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_grpc);
-    }
-
-    if (ngx_etcd_format_has(d, "address")) {
-        network = json_object_get(d->object, "network");
-
-        /* another "network" is an unknown field of "json" */
-
-        if (ngx_etcd_json_layout_network(network) != AF_UNSPEC) {
-            ngx_etcd_decode_weight(d, NGX_ETCD_FORMAT_KITEX_WEIGHT);
-
-            return ngx_etcd_format_as(d, &ngx_etcd_format_layout_kitex);
-        }
-
-        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
-    }
-
-    if (ngx_etcd_format_has(d, "host")) {
-        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_json);
-    }
-
-    if (ngx_etcd_address_in_key(&d->key)) {
-        return ngx_etcd_format_as(d, &ngx_etcd_format_layout_upsync);
-    }
-
-    return ngx_etcd_decode_invalid(d, "value", &d->value,
-                                   "has no address, host or Addr, and the "
-                                   "last segment of the key is no address");
-}
-
-
-/* Detects the format by the fields that are present. */
-
-static ngx_int_t
-ngx_etcd_format_auto(ngx_etcd_decode_t *d)
-{
-    ngx_etcd_tag_t  *tag;
-
-    if (d->value.len != 0 && d->value.data[0] == '{') {
-        return ngx_etcd_format_auto_object(d);
-    }
-
-    /* an address has no tags */
-
-    tag = ngx_etcd_json_layout_untagged(d->conf, NULL, NULL);
-
-    if (tag != NULL) {
-        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
-        return NGX_DECLINED;
-    }
-
-    return (d->value.len != 0) ? ngx_etcd_format_text_plain(d)
-                               : ngx_etcd_format_text_key(d);
-}
-
-
-/* The prefix also contains a counter of session ids, ".../id". */
-
-static ngx_int_t
-ngx_etcd_format_milvus(ngx_etcd_decode_t *d)
-{
-    if (d->key.len >= sizeof("/id") - 1
-        && ngx_strncmp(d->key.data + d->key.len - (sizeof("/id") - 1), "/id",
-                       sizeof("/id") - 1)
-           == 0)
-    {
-        return NGX_DECLINED;
-    }
-
-    return ngx_etcd_format_as(d, &ngx_etcd_format_layout_milvus);
-}
-
-
-/* A record of CoreDNS that has a text, and no address, is one of type TXT. */
-
-static ngx_int_t
-ngx_etcd_format_skydns(ngx_etcd_decode_t *d)
-{
-    if (json_string_length(json_object_get(d->object, "host")) == 0
-        && ngx_etcd_format_has(d, "text"))
-    {
-        return NGX_DECLINED;
-    }
-
-    return ngx_etcd_json_layout_decode(d);
-}
-
-
-/* Directories have the value "init_dir". */
-
-static ngx_int_t
-ngx_etcd_format_apisix(ngx_etcd_decode_t *d)
-{
-    if (ngx_etcd_str_is(&d->value, "init_dir")) {
-        return NGX_DECLINED;
-    }
-
-    return ngx_etcd_format_as(d, &ngx_etcd_format_layout_apisix);
-}
-
-
-/* Other objects of the configuration have weights too. */
-
-static ngx_int_t
-ngx_etcd_format_traefik(ngx_etcd_decode_t *d)
-{
-    if (!ngx_etcd_format_has(d, "url")
-        && !ngx_etcd_format_has(d, "address"))
-    {
-        return NGX_DECLINED;
-    }
-
-    return ngx_etcd_json_layout_decode(d);
 }

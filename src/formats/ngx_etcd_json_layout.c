@@ -28,21 +28,6 @@ static ngx_str_t  ngx_etcd_layout_no_scheme =
     ngx_string("does not have the scheme of \"scheme=\"");
 
 
-/* A prefix that does not end with "/" also matches services like "NAME2". */
-
-static ngx_uint_t
-ngx_etcd_layout_named(ngx_etcd_decode_t *d)
-{
-    if (d->conf->name.len == 0 || d->layout->name.data == NULL) {
-        return 1;
-    }
-
-    return ngx_etcd_json_equals(ngx_etcd_json_pointer_get(d->object,
-                                                          &d->layout->name),
-                                &d->conf->name);
-}
-
-
 /* Null is no value. */
 
 static json_t *
@@ -60,26 +45,185 @@ ngx_etcd_layout_get(json_t *node, const ngx_str_t *path)
 }
 
 
+ngx_uint_t
+ngx_etcd_json_layout_tag_is(ngx_etcd_tag_t *tag, ngx_str_t *value)
+{
+    return tag->any ? !ngx_etcd_str_is(value, "false")
+                    : ngx_etcd_str_equal(value, &tag->value);
+}
+
+
+/* Looks the tag up in ["NAME", "NAME:VALUE", "NAME=VALUE"]. */
+
+static ngx_int_t
+ngx_etcd_layout_listed(ngx_etcd_tag_t *tag, json_t *tags)
+{
+    size_t      i;
+    json_t     *element;
+    ngx_int_t   rc;
+    ngx_str_t   text, value;
+
+    rc = NGX_DONE;
+
+    json_array_foreach(tags, i, element) {
+
+        if (ngx_etcd_json_string(element, &text) != NGX_OK
+            || text.len < tag->key.len
+            || ngx_strncmp(text.data, tag->key.data, tag->key.len) != 0)
+        {
+            continue;
+        }
+
+        value.data = text.data + tag->key.len;
+        value.len = text.len - tag->key.len;
+
+        if (value.len != 0) {
+
+            if (*value.data != ':' && *value.data != '=') {
+                continue;
+            }
+
+            value.data++;
+            value.len--;
+        }
+
+        if (ngx_etcd_json_layout_tag_is(tag, &value)) {
+            return NGX_OK;
+        }
+
+        rc = NGX_DECLINED;
+    }
+
+    return rc;
+}
+
+
+static ngx_uint_t
+ngx_etcd_layout_is(json_t *value, ngx_etcd_tag_t *tag)
+{
+    u_char     buf[NGX_ETCD_JSON_NUMBER];
+    ngx_str_t  text;
+
+    if (tag->any && (json_is_array(value) || json_is_object(value))) {
+        return json_array_size(value) != 0 || json_object_size(value) != 0;
+    }
+
+    return !json_is_null(value)
+           && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
+           && ngx_etcd_json_layout_tag_is(tag, &text);
+}
+
+
+/* NGX_DECLINED: the tag has another value.  NGX_DONE: there is no such tag. */
+
+static ngx_int_t
+ngx_etcd_layout_tag(ngx_etcd_tag_t *tag, json_t *tags)
+{
+    size_t   i;
+    json_t  *value, *element;
+
+    if (json_is_array(tags)) {
+        return ngx_etcd_layout_listed(tag, tags);
+    }
+
+    value = json_object_getn(tags, (char *) tag->key.data, tag->key.len);
+
+    if (value == NULL) {
+        return NGX_DONE;
+    }
+
+    json_array_foreach(value, i, element) {
+        if (ngx_etcd_layout_is(element, tag)) {
+            return NGX_OK;
+        }
+    }
+
+    return ngx_etcd_layout_is(value, tag) ? NGX_OK : NGX_DECLINED;
+}
+
+
+static ngx_uint_t
+ngx_etcd_layout_has(ngx_etcd_tag_t *tag, json_t *own, json_t *common)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_layout_tag(tag, own);
+
+    if (rc == NGX_DONE) {
+        rc = ngx_etcd_layout_tag(tag, common);
+    }
+
+    return rc == NGX_OK;
+}
+
+
+ngx_etcd_tag_t *
+ngx_etcd_json_layout_untagged(ngx_etcd_member_conf_t *conf, json_t *own,
+    json_t *common)
+{
+    ngx_uint_t       i;
+    ngx_etcd_tag_t  *tag;
+
+    if (conf->tags == NULL) {
+        return NULL;
+    }
+
+    tag = conf->tags->elts;
+
+    for (i = 0; i < conf->tags->nelts; i++) {
+        if (ngx_etcd_layout_has(&tag[i], own, common) == tag[i].not) {
+            return &tag[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+/* Returns 0 if a tag excludes the node; d->near gets the preference. */
+
 static ngx_uint_t
 ngx_etcd_layout_chosen(ngx_etcd_decode_t *d, json_t *node)
 {
+    json_t          *own, *common;
     ngx_etcd_tag_t  *tag;
 
-    if (d->conf->tags == NULL) {
+    if (d->conf->tags == NULL && d->conf->prefer.key.len == 0) {
         return 1;
     }
 
-    tag = ngx_etcd_json_layout_untagged(d->conf,
-                                   ngx_etcd_layout_get(node, &d->layout->tags),
-                                   ngx_etcd_layout_get(d->object,
-                                                       &d->layout->tags));
-    if (tag == NULL) {
-        return 1;
+    own = ngx_etcd_layout_get(node, &d->layout->tags);
+    common = ngx_etcd_layout_get(d->object, &d->layout->tags);
+
+    tag = ngx_etcd_json_layout_untagged(d->conf, own, common);
+
+    if (tag != NULL) {
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
+        return 0;
     }
 
-    ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_TAG, &tag->text);
+    d->near = (d->conf->prefer.key.len != 0
+               && ngx_etcd_layout_has(&d->conf->prefer, own, common));
 
-    return 0;
+    return 1;
+}
+
+
+ngx_uint_t
+ngx_etcd_json_layout_network(json_t *network)
+{
+    if (ngx_etcd_json_says(network, "tcp")
+        || ngx_etcd_json_says(network, "tcp4")
+        || ngx_etcd_json_says(network, "tcp6"))
+    {
+        return AF_INET;
+    }
+
+    if (ngx_etcd_json_says(network, "unix")) {
+        return AF_UNIX;
+    }
+
+    return AF_UNSPEC;
 }
 
 
@@ -211,122 +355,6 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 }
 
 
-/* Looks the tag up in ["NAME", "NAME:VALUE", "NAME=VALUE"]. */
-
-static ngx_int_t
-ngx_etcd_layout_listed(ngx_etcd_tag_t *tag, json_t *tags)
-{
-    size_t      i;
-    json_t     *element;
-    ngx_int_t   rc;
-    ngx_str_t   text, value;
-
-    rc = NGX_DONE;
-
-    json_array_foreach(tags, i, element) {
-
-        if (ngx_etcd_json_string(element, &text) != NGX_OK
-            || text.len < tag->key.len
-            || ngx_strncmp(text.data, tag->key.data, tag->key.len) != 0)
-        {
-            continue;
-        }
-
-        value.data = text.data + tag->key.len;
-        value.len = text.len - tag->key.len;
-
-        if (value.len != 0) {
-
-            if (*value.data != ':' && *value.data != '=') {
-                continue;
-            }
-
-            value.data++;
-            value.len--;
-        }
-
-        if (ngx_etcd_json_layout_tag_is(tag, &value)) {
-            return NGX_OK;
-        }
-
-        rc = NGX_DECLINED;
-    }
-
-    return rc;
-}
-
-
-static ngx_uint_t
-ngx_etcd_layout_is(json_t *value, ngx_etcd_tag_t *tag)
-{
-    u_char     buf[NGX_ETCD_JSON_NUMBER];
-    ngx_str_t  text;
-
-    if (tag->any && (json_is_array(value) || json_is_object(value))) {
-        return json_array_size(value) != 0 || json_object_size(value) != 0;
-    }
-
-    return !json_is_null(value)
-           && ngx_etcd_json_scalar(value, buf, &text) == NGX_OK
-           && ngx_etcd_json_layout_tag_is(tag, &text);
-}
-
-
-/* NGX_DECLINED: the tag has another value.  NGX_DONE: there is no such tag. */
-
-static ngx_int_t
-ngx_etcd_layout_tag(ngx_etcd_tag_t *tag, json_t *tags)
-{
-    size_t   i;
-    json_t  *value, *element;
-
-    if (json_is_array(tags)) {
-        return ngx_etcd_layout_listed(tag, tags);
-    }
-
-    value = json_object_getn(tags, (char *) tag->key.data, tag->key.len);
-
-    if (value == NULL) {
-        return NGX_DONE;
-    }
-
-    json_array_foreach(value, i, element) {
-        if (ngx_etcd_layout_is(element, tag)) {
-            return NGX_OK;
-        }
-    }
-
-    return ngx_etcd_layout_is(value, tag) ? NGX_OK : NGX_DECLINED;
-}
-
-
-static ngx_uint_t
-ngx_etcd_layout_has(ngx_etcd_tag_t *tag, json_t *own, json_t *common)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_layout_tag(tag, own);
-
-    if (rc == NGX_DONE) {
-        rc = ngx_etcd_layout_tag(tag, common);
-    }
-
-    return rc == NGX_OK;
-}
-
-
-static void
-ngx_etcd_layout_prefer(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    json_t *node)
-{
-    member->attr.near = (d->conf->prefer.key.len != 0
-                         && ngx_etcd_layout_has(&d->conf->prefer,
-                                   ngx_etcd_layout_get(node, &d->layout->tags),
-                                   ngx_etcd_layout_get(d->object,
-                                                       &d->layout->tags)));
-}
-
-
 static ngx_uint_t
 ngx_etcd_layout_known(const ngx_etcd_json_layout_t *layout, u_char *name,
     size_t len)
@@ -431,8 +459,7 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
     }
 
     member->attr.priority = layout->priority;
-
-    ngx_etcd_layout_prefer(d, member, node);
+    member->attr.near = d->near;
 
     if (layout->closed) {
         ngx_etcd_layout_fields(d, node);
@@ -608,8 +635,7 @@ ngx_etcd_layout_weighted(ngx_etcd_decode_t *d, ngx_str_t *address,
     }
 
     member->attr.priority = d->layout->priority;
-
-    ngx_etcd_layout_prefer(d, member, NULL);
+    member->attr.near = d->near;
 
     ngx_etcd_attribute_value(d, member, &ngx_etcd_layout_weight, weight);
 
@@ -648,7 +674,15 @@ ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
     json_t           *nodes;
     const ngx_str_t  *path;
 
-    if (!ngx_etcd_layout_named(d)) {
+    path = &d->layout->name;
+
+    /* a prefix that does not end with "/" also matches services like "NAME2" */
+
+    if (d->conf->name.len != 0
+        && path->data != NULL
+        && !ngx_etcd_json_equals(ngx_etcd_json_pointer_get(d->object, path),
+                                 &d->conf->name))
+    {
         ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_OTHER,
                                &ngx_etcd_layout_other_name);
         return NGX_DECLINED;
@@ -672,53 +706,4 @@ ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
 
     return ngx_etcd_layout_invalid(d, path, nodes,
                                   "is not an array or an object");
-}
-
-
-ngx_etcd_tag_t *
-ngx_etcd_json_layout_untagged(ngx_etcd_member_conf_t *conf, json_t *own,
-    json_t *common)
-{
-    ngx_uint_t       i;
-    ngx_etcd_tag_t  *tag;
-
-    if (conf->tags == NULL) {
-        return NULL;
-    }
-
-    tag = conf->tags->elts;
-
-    for (i = 0; i < conf->tags->nelts; i++) {
-        if (ngx_etcd_layout_has(&tag[i], own, common) == tag[i].not) {
-            return &tag[i];
-        }
-    }
-
-    return NULL;
-}
-
-
-ngx_uint_t
-ngx_etcd_json_layout_tag_is(ngx_etcd_tag_t *tag, ngx_str_t *value)
-{
-    return tag->any ? !ngx_etcd_str_is(value, "false")
-                    : ngx_etcd_str_equal(value, &tag->value);
-}
-
-
-ngx_uint_t
-ngx_etcd_json_layout_network(json_t *network)
-{
-    if (ngx_etcd_json_says(network, "tcp")
-        || ngx_etcd_json_says(network, "tcp4")
-        || ngx_etcd_json_says(network, "tcp6"))
-    {
-        return AF_INET;
-    }
-
-    if (ngx_etcd_json_says(network, "unix")) {
-        return AF_UNIX;
-    }
-
-    return AF_UNSPEC;
 }

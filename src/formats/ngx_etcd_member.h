@@ -84,8 +84,119 @@ typedef struct {
 } ngx_etcd_member_t;
 
 
-typedef struct ngx_etcd_format_s       ngx_etcd_format_t;
-typedef struct ngx_etcd_json_layout_s  ngx_etcd_json_layout_t;
+typedef struct ngx_etcd_decode_s  ngx_etcd_decode_t;
+
+
+typedef enum {
+    NGX_ETCD_ATTR_WEIGHT = 0,
+    NGX_ETCD_ATTR_MAX_FAILS,
+    NGX_ETCD_ATTR_MAX_CONNS,
+    NGX_ETCD_ATTR_FAIL_TIMEOUT,
+    NGX_ETCD_ATTR_SLOW_START,
+    NGX_ETCD_ATTR_PRIORITY,                        /* lowest first */
+    NGX_ETCD_ATTR_PRECEDENCE,                      /* highest first */
+    NGX_ETCD_ATTR_DOWN,
+    NGX_ETCD_ATTR_BACKUP,
+    NGX_ETCD_ATTR_DRAIN,
+    NGX_ETCD_ATTR_ROUTE,
+    NGX_ETCD_ATTR_N
+} ngx_etcd_attr_id_e;
+
+
+/* the path of an attribute in a format, and how to read the attribute */
+
+#define NGX_ETCD_FIELD_NOT       0x01  /* negated flag */
+#define NGX_ETCD_FIELD_ZERO      0x02  /* 0 and less mean unset, as in Go */
+#define NGX_ETCD_FIELD_NEGATIVE  0x04  /* less than 0 counts as 0 */
+
+typedef struct {
+    ngx_str_t                       path;          /* JSON pointer, or
+                                                      parameter name */
+    ngx_etcd_attr_id_e              id;
+    ngx_uint_t                      how;
+    ngx_str_t                       equals;        /* flag: set by this text or
+                                                      number only */
+} ngx_etcd_field_t;
+
+
+#define NGX_ETCD_FIELD(path, attr, how)                                       \
+    { ngx_string(path), NGX_ETCD_ATTR_##attr, how, ngx_null_string }
+
+#define ngx_etcd_null_field  { ngx_null_string, 0, 0, ngx_null_string }
+
+
+/*
+ * The paths of members in an object, as JSON pointers; a path without data is
+ * unused.  All paths except name and nodes are relative to a node; without
+ * nodes the object itself is the only node.
+ */
+
+typedef struct {
+    ngx_str_t                       name;          /* service name */
+    ngx_str_t                       nodes;         /* array of nodes, or object
+                                                      of address: weight */
+
+    /* the address is the first of the following paths that exists */
+
+    ngx_str_t                       endpoints;     /* array of URLs */
+    ngx_str_t                       url;
+    ngx_str_t                       address;
+    ngx_str_t                       network;       /* of "address": tcp,
+                                                      unix */
+    ngx_str_t                       host;
+    ngx_str_t                       port;
+    ngx_str_t                       scheme;        /* of the object, whose port
+                                                      nodes without one have */
+    ngx_uint_t                      from_key;      /* address in the last
+                                                      segment of the key */
+
+    ngx_str_t                       tags;
+    ngx_etcd_field_t               *fields;        /* ends with an empty
+                                                      path */
+    ngx_uint_t                      priority;      /* default, if no field sets
+                                                      a priority */
+    ngx_uint_t                      closed;        /* all fields are known:
+                                                      another one is noted */
+} ngx_etcd_json_layout_t;
+
+
+typedef enum {
+    NGX_ETCD_VALUE_IGNORED = 0,                    /* any bytes, any length */
+    NGX_ETCD_VALUE_TEXT,
+    NGX_ETCD_VALUE_JSON                            /* object is set */
+} ngx_etcd_value_e;
+
+
+/* the "etcd_members" parameters that a format supports */
+
+#define NGX_ETCD_TAKES_TAG       0x01
+#define NGX_ETCD_TAKES_SCHEME    0x02
+#define NGX_ETCD_TAKES_POINTERS  0x04
+
+/* several keys, "PATH/NAME", form one object of a member at PATH */
+
+#define NGX_ETCD_TAKES_GROUPS    0x08
+
+
+typedef struct {
+    ngx_str_t                       name;
+    ngx_etcd_value_e                value;
+    ngx_str_t                       other_key;     /* no member: a key with that
+                                                      end */
+    ngx_str_t                       other_value;   /* a value of none */
+
+    /*
+     * Appends members.  The results are those of ngx_etcd_decode(), with two
+     * exceptions: NGX_OK without a member means NGX_DECLINED, and the caller
+     * removes members that were appended before an error.
+     */
+    ngx_int_t                     (*decode)(ngx_etcd_decode_t *d);
+
+    ngx_etcd_json_layout_t          layout;        /* of an object */
+    ngx_uint_t                      takes;
+    ngx_uint_t                      weight;        /* of a member without one;
+                                                      0: 1 */
+} ngx_etcd_format_t;
 
 
 /* Why a valid key, or a part of its value, is not used. */

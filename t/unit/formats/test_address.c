@@ -77,7 +77,7 @@ test_address_names(ngx_pool_t *pool)
     ngx_memzero(&conf, sizeof(ngx_etcd_member_conf_t));
     ngx_memzero(&members, sizeof(ngx_array_t));
 
-    conf.format = &(const ngx_etcd_format_t) { .layout = NULL };
+    conf.format = &(const ngx_etcd_format_t) { .takes = 0 };
     conf.resolver = (ngx_resolver_t *) 1;
 
     members.elts = &first;
