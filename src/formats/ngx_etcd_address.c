@@ -12,9 +12,6 @@
 #include <ngx_etcd_str.h>
 
 
-#define NGX_ETCD_ADDRESS_BAD_PORT                                             \
-    "has a port that is not an integer from 1 to 65535"
-
 #define NGX_ETCD_ADDRESS_LABEL  63     /* bytes of a label of a host name */
 
 /* the longest address with every byte escaped as "%2F" */
@@ -214,21 +211,6 @@ ngx_etcd_address_split(ngx_str_t *text, ngx_str_t *host, ngx_str_t *port)
 }
 
 
-static ngx_int_t
-ngx_etcd_address_port(ngx_str_t *text)
-{
-    ngx_int_t  port;
-
-    if (text->len > sizeof("65535") - 1) {
-        return NGX_ERROR;
-    }
-
-    port = ngx_atoi(text->data, text->len);
-
-    return (port >= 1 && port <= 65535) ? port : NGX_ERROR;
-}
-
-
 /*
  * A host name: labels of letters, digits and hyphens, with at least one
  * letter.
@@ -400,10 +382,10 @@ ngx_etcd_address_parse(ngx_etcd_member_t *member, ngx_str_t *text,
     n = otherwise;
 
     if (port.data != NULL) {
-        n = ngx_etcd_address_port(&port);
+        n = ngx_atoi(port.data, port.len);
 
-        if (n == NGX_ERROR) {
-            return NGX_ETCD_ADDRESS_BAD_PORT;
+        if (port.len > sizeof("65535") - 1 || n < 1 || n > 65535) {
+            return "has a port that is not an integer from 1 to 65535";
         }
 
     } else if (n == 0) {
@@ -431,19 +413,18 @@ ngx_int_t
 ngx_etcd_address_set_bare(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     char *field, ngx_str_t *text, ngx_uint_t port)
 {
-    u_char  addr[16];
+    char    *err;
+    u_char   addr[16];
 
     if (port == 0) {
         port = d->conf->port;
     }
 
-    if (port == 0 || ngx_inet6_addr(text->data, text->len, addr) != NGX_OK) {
-        return ngx_etcd_address_set(d, member, field, text, port);
-    }
+    err = (port != 0 && ngx_inet6_addr(text->data, text->len, addr) == NGX_OK)
+          ? ngx_etcd_address_inet(member, AF_INET6, text, port)
+          : ngx_etcd_address_parse(member, text, port);
 
-    return ngx_etcd_address_check(d, member, field, text,
-                                  ngx_etcd_address_inet(member, AF_INET6, text,
-                                                        port));
+    return ngx_etcd_address_check(d, member, field, text, err);
 }
 
 

@@ -459,54 +459,33 @@ ngx_etcd_json_pointer_check(ngx_str_t *pointer)
 
 
 static json_t *
-ngx_etcd_json_pointer_element(json_t *array, u_char *p, size_t len)
-{
-    ngx_int_t  n;
-
-    n = ngx_atoi(p, len);
-
-    if (n == NGX_ERROR || (len > 1 && p[0] == '0')) {
-        return NULL;
-    }
-
-    return json_array_get(array, n);
-}
-
-
-static size_t
-ngx_etcd_json_pointer_unescape(u_char *dst, u_char *p, size_t len)
-{
-    u_char  *start, *last;
-
-    start = dst;
-
-    for (last = p + len; p < last; p++) {
-
-        if (*p == '~') {
-            p++;
-            *dst++ = (*p == '1') ? '/' : '~';
-            continue;
-        }
-
-        *dst++ = *p;
-    }
-
-    return dst - start;
-}
-
-
-static json_t *
 ngx_etcd_json_pointer_step(json_t *value, u_char *p, size_t len)
 {
-    u_char  buf[NGX_ETCD_JSON_POINTER_MAX];
+    u_char     *dst, *last, buf[NGX_ETCD_JSON_POINTER_MAX];
+    ngx_int_t   n;
 
     if (json_is_array(value)) {
-        return ngx_etcd_json_pointer_element(value, p, len);
+        n = ngx_atoi(p, len);
+
+        return (n == NGX_ERROR || (len > 1 && p[0] == '0'))
+               ? NULL : json_array_get(value, n);
     }
 
     if (memchr(p, '~', len) != NULL) {
-        len = ngx_etcd_json_pointer_unescape(buf, p, len);
+        dst = buf;
+
+        for (last = p + len; p < last; p++) {
+
+            if (*p == '~') {
+                *dst++ = (*++p == '1') ? '/' : '~';
+                continue;
+            }
+
+            *dst++ = *p;
+        }
+
         p = buf;
+        len = dst - buf;
     }
 
     /* NULL if the value is not an object */

@@ -11,18 +11,14 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_int_t ngx_etcd_patroni_decode(ngx_etcd_decode_t *d);
-static ngx_int_t ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d);
-
-
-const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
+static const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url = {
     "conn_url",
     { ngx_string("postgres"), ngx_string("postgresql") },
     { 5432, 5432 },
     "does not begin with postgres://HOST"
 };
 
-const ngx_etcd_patroni_url_t  ngx_etcd_patroni_proxy_url = {
+static const ngx_etcd_patroni_url_t  ngx_etcd_patroni_proxy_url = {
     "proxy_url",
     { ngx_string("postgres"), ngx_string("postgresql") },
     { 5432, 5432 },
@@ -34,18 +30,6 @@ const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url = {
     { ngx_string("http"), ngx_string("https") },
     { 80, 443 },
     "does not begin with http://HOST or https://HOST"
-};
-
-const ngx_etcd_format_t  ngx_etcd_patroni_format = {
-    .name = ngx_string("patroni"),
-    .value = NGX_ETCD_VALUE_JSON,
-    .decode = ngx_etcd_patroni_decode
-};
-
-const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format = {
-    .name = ngx_string("patroni proxy_url"),
-    .value = NGX_ETCD_VALUE_JSON,
-    .decode = ngx_etcd_patroni_proxy_decode
 };
 
 
@@ -67,34 +51,6 @@ ngx_etcd_patroni_url_text(ngx_etcd_decode_t *d,
     }
 
     return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_patroni_url_decode(ngx_etcd_decode_t *d,
-    const ngx_etcd_patroni_url_t *url)
-{
-    ngx_str_t  text;
-
-    if (ngx_etcd_patroni_url_text(d, url, &text) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_patroni_url_add(d, url, &text);
-}
-
-
-static ngx_int_t
-ngx_etcd_patroni_decode(ngx_etcd_decode_t *d)
-{
-    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_conn_url);
-}
-
-
-static ngx_int_t
-ngx_etcd_patroni_proxy_decode(ngx_etcd_decode_t *d)
-{
-    return ngx_etcd_patroni_url_decode(d, &ngx_etcd_patroni_proxy_url);
 }
 
 
@@ -177,12 +133,42 @@ ngx_etcd_patroni_url_add(ngx_etcd_decode_t *d,
 }
 
 
-/* Returns the colon before the port; NULL: there is no port. */
+static ngx_int_t
+ngx_etcd_patroni_decode(ngx_etcd_decode_t *d)
+{
+    ngx_str_t                      text;
+    const ngx_etcd_patroni_url_t  *url;
 
-static u_char *
-ngx_etcd_patroni_url_port(ngx_str_t *host)
+    url = (d->conf->format == &ngx_etcd_patroni_proxy_format)
+          ? &ngx_etcd_patroni_proxy_url : &ngx_etcd_patroni_conn_url;
+
+    return (ngx_etcd_patroni_url_text(d, url, &text) == NGX_OK)
+           ? ngx_etcd_patroni_url_add(d, url, &text) : NGX_ERROR;
+}
+
+
+const ngx_etcd_format_t  ngx_etcd_patroni_format = {
+    .name = ngx_string("patroni"),
+    .value = NGX_ETCD_VALUE_JSON,
+    .decode = ngx_etcd_patroni_decode
+};
+
+const ngx_etcd_format_t  ngx_etcd_patroni_proxy_format = {
+    .name = ngx_string("patroni proxy_url"),
+    .value = NGX_ETCD_VALUE_JSON,
+    .decode = ngx_etcd_patroni_decode
+};
+
+
+ngx_int_t
+ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
+    ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host)
 {
     u_char  *p, *last;
+
+    if (ngx_etcd_patroni_url_host(url, text, scheme, host) != NGX_OK) {
+        return NGX_DECLINED;
+    }
 
     p = host->data;
     last = p + host->len;
@@ -191,24 +177,10 @@ ngx_etcd_patroni_url_port(ngx_str_t *host)
         p = ngx_strlchr(p, last, ']');
     }
 
-    return (p != NULL) ? ngx_strlchr(p, last, ':') : NULL;
-}
+    p = (p != NULL) ? ngx_strlchr(p, last, ':') : NULL;
 
-
-ngx_int_t
-ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
-    ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host)
-{
-    u_char  *port;
-
-    if (ngx_etcd_patroni_url_host(url, text, scheme, host) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    port = ngx_etcd_patroni_url_port(host);
-
-    if (port != NULL) {
-        host->len = port - host->data;
+    if (p != NULL) {
+        host->len = p - host->data;
     }
 
     if (host->len > 2 && host->data[0] == '['

@@ -31,8 +31,6 @@ typedef struct {
 #define NGX_ETCD_PATRONI_HTTPS    1
 
 
-extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_conn_url;
-extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_proxy_url;
 extern const ngx_etcd_patroni_url_t  ngx_etcd_patroni_api_url;
 
 /* formats that take the address from the URL */

@@ -128,24 +128,14 @@ ngx_etcd_pattern_variable(ngx_str_t *text)
 }
 
 
-/* nginx finds variables without regard to case. */
-
-static ngx_uint_t
-ngx_etcd_pattern_is_server_name(ngx_str_t *name)
-{
-    static ngx_str_t  ssl = ngx_string("ssl_server_name");
-    static ngx_str_t  preread = ngx_string("ssl_preread_server_name");
-
-    return ngx_etcd_str_alike(name, &ssl)
-           || ngx_etcd_str_alike(name, &preread);
-}
-
-
 static ngx_int_t
 ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
     char **err)
 {
     ngx_etcd_pattern_segment_t  *segment;
+
+    static const ngx_str_t  ssl = ngx_string("ssl_server_name");
+    static const ngx_str_t  preread = ngx_string("ssl_preread_server_name");
 
     if (text->len == 0) {
         *err = "it has \"//\" after a variable";
@@ -171,7 +161,10 @@ ngx_etcd_pattern_segment(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
         return NGX_DECLINED;
     }
 
-    segment->lower = ngx_etcd_pattern_is_server_name(&segment->text);
+    /* nginx finds variables without regard to case */
+
+    segment->lower = ngx_etcd_str_alike(&segment->text, &ssl)
+                     || ngx_etcd_str_alike(&segment->text, &preread);
 
     if (++pattern->nvariables > NGX_ETCD_PATTERN_VARIABLES) {
         *err = "it has more than 8 variables";
@@ -257,17 +250,6 @@ ngx_etcd_pattern_valid(ngx_str_t *value)
 }
 
 
-static ngx_uint_t
-ngx_etcd_pattern_agrees(ngx_etcd_pattern_segment_t *segment, ngx_str_t *text)
-{
-    if (segment->variable) {
-        return ngx_etcd_pattern_valid(text);
-    }
-
-    return ngx_etcd_str_equal(text, &segment->text);
-}
-
-
 size_t
 ngx_etcd_pattern_match(ngx_etcd_pattern_t *pattern, ngx_str_t *key)
 {
@@ -302,7 +284,9 @@ ngx_etcd_pattern_match(ngx_etcd_pattern_t *pattern, ngx_str_t *key)
         p = ngx_etcd_pattern_end(p, last);
         text.len = p - text.data;
 
-        if (!ngx_etcd_pattern_agrees(&segment[i], &text)) {
+        if (segment[i].variable ? !ngx_etcd_pattern_valid(&text)
+                                : !ngx_etcd_str_equal(&text, &segment[i].text))
+        {
             return 0;
         }
     }

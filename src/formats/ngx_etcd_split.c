@@ -35,45 +35,18 @@ ngx_etcd_split_share(ngx_str_t *table, uint32_t i)
 }
 
 
-/* Checks a member of the object, and adds its weight to the sum. */
-
-static char *
-ngx_etcd_split_weight(const char *name, size_t len, json_t *value,
-    uint64_t *sum)
-{
-    json_int_t  weight;
-
-    weight = json_integer_value(value);
-
-    if (!json_is_integer(value)
-        || weight < 0 || weight > NGX_ETCD_SPLIT_WEIGHT)
-    {
-        return "a weight is not a number from 0 to 1000000";
-    }
-
-    if (ngx_etcd_escape_has_control((u_char *) name, len)) {
-        return "a name has a control byte";
-    }
-
-    *sum += weight;
-
-    return (*sum <= NGX_ETCD_SPLIT_SUM)
-           ? NULL : "the sum of all weights is more than 4294967295";
-}
-
-
 /* A name with a weight of 0 is not in the table. */
 
 static char *
 ngx_etcd_split_table(json_t *root, u_char *buf, ngx_str_t *table)
 {
-    char                    *err;
     size_t                   len;
     u_char                  *p;
     json_t                  *value;
     uint32_t                 n;
     uint64_t                 sum;
     const char              *name;
+    json_int_t               weight;
     ngx_etcd_split_share_t   share;
 
     if (!json_is_object(root)) {
@@ -84,13 +57,25 @@ ngx_etcd_split_table(json_t *root, u_char *buf, ngx_str_t *table)
     sum = 0;
 
     json_object_keylen_foreach(root, name, len, value) {
-        err = ngx_etcd_split_weight(name, len, value, &sum);
+        weight = json_integer_value(value);
 
-        if (err != NULL) {
-            return err;
+        if (!json_is_integer(value)
+            || weight < 0 || weight > NGX_ETCD_SPLIT_WEIGHT)
+        {
+            return "a weight is not a number from 0 to 1000000";
         }
 
-        n += (json_integer_value(value) != 0);
+        if (ngx_etcd_escape_has_control((u_char *) name, len)) {
+            return "a name has a control byte";
+        }
+
+        sum += weight;
+
+        if (sum > NGX_ETCD_SPLIT_SUM) {
+            return "the sum of all weights is more than 4294967295";
+        }
+
+        n += (weight != 0);
     }
 
     if (n == 0) {

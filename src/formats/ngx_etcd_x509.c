@@ -10,7 +10,28 @@
 #include <ngx_etcd_x509.h>
 
 
-ngx_int_t
+/*
+ * A reader of DER (X.690), the encoding of certificates and keys.  It copies
+ * nothing and computes nothing: each element is cut off the text at hand, in
+ * constant time, if its length is the shortest encoding and fits the text.
+ */
+
+#define NGX_ETCD_DER_INTEGER       0x02
+#define NGX_ETCD_DER_BIT_STRING    0x03
+#define NGX_ETCD_DER_OCTET_STRING  0x04
+#define NGX_ETCD_DER_OID           0x06
+#define NGX_ETCD_DER_SEQUENCE      0x30
+
+/* a constructed element of that number of its context */
+#define ngx_etcd_der_context(n)    (0xa0 | (n))
+
+
+/*
+ * Cuts an element with that tag off the beginning of the text.  NGX_DECLINED:
+ * there is none, or it has more than 65535 bytes.
+ */
+
+static ngx_int_t
 ngx_etcd_der_read(ngx_str_t *text, u_char tag, ngx_str_t *content)
 {
     size_t       len, left;
@@ -56,7 +77,9 @@ ngx_etcd_der_read(ngx_str_t *text, u_char tag, ngx_str_t *content)
 }
 
 
-ngx_int_t
+/* The same if the text begins with that tag, otherwise the content is empty. */
+
+static ngx_int_t
 ngx_etcd_der_optional(ngx_str_t *text, u_char tag, ngx_str_t *content)
 {
     if (text->len != 0 && text->data[0] == tag) {
@@ -69,7 +92,9 @@ ngx_etcd_der_optional(ngx_str_t *text, u_char tag, ngx_str_t *content)
 }
 
 
-ngx_int_t
+/* Cuts off an integer that is not negative; drops its leading zero. */
+
+static ngx_int_t
 ngx_etcd_der_integer(ngx_str_t *text, ngx_str_t *content)
 {
     if (ngx_etcd_der_read(text, NGX_ETCD_DER_INTEGER, content) != NGX_OK
@@ -91,7 +116,9 @@ ngx_etcd_der_integer(ngx_str_t *text, ngx_str_t *content)
 }
 
 
-ngx_int_t
+/* Cuts off a bit string of whole bytes. */
+
+static ngx_int_t
 ngx_etcd_der_bytes(ngx_str_t *text, ngx_str_t *content)
 {
     if (ngx_etcd_der_read(text, NGX_ETCD_DER_BIT_STRING, content) != NGX_OK
@@ -108,7 +135,9 @@ ngx_etcd_der_bytes(ngx_str_t *text, ngx_str_t *content)
 }
 
 
-ngx_uint_t
+/* The number of bits of such an integer. */
+
+static ngx_uint_t
 ngx_etcd_der_bits(ngx_str_t *integer)
 {
     u_char      first;
