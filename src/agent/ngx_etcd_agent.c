@@ -19,7 +19,6 @@
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
-#include <ngx_etcd_value_catalog.h>
 #include <ngx_etcd_value_object.h>
 #include <ngx_etcd_wakeup.h>
 #include <ngx_etcd_watch.h>
@@ -369,7 +368,9 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
         return NGX_BUSY;
     }
 
-    rc = ngx_etcd_value_catalog_retire(agent->zone);
+    rc = ngx_etcd_value_object_retire_old(agent->zone,
+                                          ngx_etcd_time_budget_now()
+                                          + NGX_ETCD_TIME_BUDGET);
 
     if (rc != NGX_OK) {
         return rc;
@@ -696,6 +697,6 @@ ngx_etcd_agent_wanted(ngx_etcd_conf_t *conf)
 {
     return conf->services.nelts != 0
            || conf->catalogs.nelts != 0
-           || conf->values.nelts + conf->value_maps.nelts != 0
+           || conf->value_maps.nelts != 0
            || ngx_etcd_campaigner_wanted(conf);
 }

@@ -81,21 +81,36 @@ ngx_etcd_agent_services_catalogs(ngx_etcd_agent_services_t *services)
 static ngx_int_t
 ngx_etcd_agent_services_values(ngx_etcd_agent_services_t *services)
 {
-    ngx_etcd_conf_t  *conf;
+    ngx_array_t                 *maps;
+    ngx_etcd_value_feed_t       *feed;
+    ngx_etcd_value_map_conf_t  **confs;
 
-    conf = services->conf;
+    maps = &services->conf->value_maps;
+    confs = maps->elts;
 
-    services->values = ngx_etcd_value_catalog_create(&conf->values,
-                                                     &conf->value_maps,
-                                                     &conf->zone,
-                                                     services->stream,
-                                                     services->pool,
-                                                     services->changed,
-                                                     services->lost,
-                                                     services->data,
-                                                     services->log);
+    services->feeds = ngx_pcalloc(services->pool, ngx_max(maps->nelts, 1)
+                                              * sizeof(ngx_etcd_value_feed_t));
+    if (services->feeds == NULL) {
+        return NGX_ERROR;
+    }
 
-    return (services->values != NULL) ? NGX_OK : NGX_ERROR;
+    while (services->nfeeds < maps->nelts) {
+        feed = &services->feeds[services->nfeeds];
+
+        feed->conf = confs[services->nfeeds++];
+        feed->log = services->log;
+        feed->written = services->changed;
+        feed->lost = services->lost;
+        feed->data = services->data;
+
+        if (ngx_etcd_value_feed_start(feed, services->stream, services->pool)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -194,8 +209,13 @@ ngx_etcd_agent_services_pending(ngx_etcd_agent_services_t *services)
         }
     }
 
-    return services->values != NULL
-           && ngx_etcd_value_catalog_pending(services->values);
+    for (i = 0; i < services->nfeeds; i++) {
+        if (ngx_etcd_value_feed_pending(&services->feeds[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -220,10 +240,11 @@ ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services)
     ngx_etcd_catalog_t  **catalogs;
     ngx_etcd_service_t  **list;
 
-    if (services->values != NULL) {
-        ngx_etcd_value_catalog_destroy(services->values);
-        services->values = NULL;
+    for (i = 0; i < services->nfeeds; i++) {
+        ngx_etcd_value_feed_stop(&services->feeds[i]);
     }
+
+    services->nfeeds = 0;
 
     list = services->services.elts;
 

@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_value_catalog.h>
+#include <ngx_etcd_value_feed.h>
 
 
 typedef struct {
@@ -40,7 +40,8 @@ typedef struct {
     ngx_etcd_service_owner_t     owner;        /* of the services */
     ngx_array_t                  services;     /* ngx_etcd_service_t * */
     ngx_array_t                  catalogs;     /* ngx_etcd_catalog_t * */
-    ngx_etcd_value_catalog_t    *values;
+    ngx_etcd_value_feed_t       *feeds;        /* one a value map */
+    ngx_uint_t                   nfeeds;
 } ngx_etcd_agent_services_t;
 
 

@@ -504,7 +504,7 @@ failed:
                   &ecf->name, ecf->file, ecf->line, shm_zone->shm.size,
                   ecf->services.nelts + ecf->catalogs.nelts,
                   ecf->campaigns.nelts, ecf->locks.nelts,
-                  ecf->values.nelts + ecf->value_maps.nelts);
+                  ecf->value_maps.nelts);
 
     return NGX_ERROR;
 }

@@ -230,74 +230,35 @@ ngx_etcd_restore_map(ngx_etcd_restore_t *restore, ngx_str_t *key,
 
 
 static ngx_int_t
-ngx_etcd_restore_view(ngx_etcd_restore_t *restore, ngx_str_t *key,
-    ngx_str_t *value, ngx_etcd_shared_value_view_t *view,
-    ngx_etcd_shared_value_view_t *views)
+ngx_etcd_restore_value_one(ngx_etcd_restore_t *restore, json_t *json)
 {
-    u_char                   buf[NGX_ETCD_VALUE_REASON];
-    ngx_str_t                reason;
-    ngx_uint_t               i;
-    ngx_etcd_value_conf_t  **confs;
-
-    if (ngx_etcd_value_refuse(value, NGX_ETCD_VALUE_MAP_MAX_SIZE, buf, &reason)
-        != NULL)
-    {
-        return ngx_etcd_restore_refuse(restore, "a %V", &reason);
-    }
-
-    confs = restore->values->elts;
-
-    for (i = 0; i < restore->values->nelts; i++) {
-
-        if (value->len > NGX_ETCD_SHARED_VALUE_MAX_VALUE
-            || !ngx_etcd_str_equal(&confs[i]->key, key))
-        {
-            continue;
-        }
-
-        view->len = value->len;
-        ngx_memcpy(view->value, value->data, value->len);
-
-        views[i] = *view;
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_restore_value_one(ngx_etcd_restore_t *restore, json_t *json,
-    ngx_etcd_shared_value_view_t *views)
-{
-    ngx_str_t                      key, value;
-    ngx_etcd_shared_value_view_t   view;
-
-    ngx_memzero(&view, sizeof(ngx_etcd_shared_value_view_t));
+    u_char     buf[NGX_ETCD_VALUE_REASON];
+    uint64_t   modified;
+    ngx_str_t  key, value, reason;
 
     if (ngx_etcd_restore_bytes(restore, json, "key", &key) != NGX_OK
         || ngx_etcd_restore_bytes(restore, json, "value", &value) != NGX_OK
-        || ngx_etcd_restore_number(restore, json, "revision", &view.revision)
-           != NGX_OK
-        || ngx_etcd_restore_number(restore, json, "mod_revision",
-                                   &view.modified)
+        || ngx_etcd_restore_number(restore, json, "mod_revision", &modified)
            != NGX_OK)
     {
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_restore_map(restore, &key, &value, view.modified) != NGX_OK) {
-        return NGX_ERROR;
+    if (ngx_etcd_value_refuse(&value, NGX_ETCD_VALUE_MAP_MAX_SIZE, buf,
+                              &reason)
+        != NULL)
+    {
+        return ngx_etcd_restore_refuse(restore, "a %V", &reason);
     }
 
-    return ngx_etcd_restore_view(restore, &key, &value, &view, views);
+    return ngx_etcd_restore_map(restore, &key, &value, modified);
 }
 
 
 /* Reads the values of variables, which the text may lack. */
 
 ngx_int_t
-ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore, json_t *content,
-    ngx_etcd_shared_value_view_t *views)
+ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore, json_t *content)
 {
     size_t   i;
     json_t  *values;
@@ -309,8 +270,7 @@ ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore, json_t *content,
     }
 
     for (i = 0; i < json_array_size(values); i++) {
-        if (ngx_etcd_restore_value_one(restore, json_array_get(values, i),
-                                       views)
+        if (ngx_etcd_restore_value_one(restore, json_array_get(values, i))
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -322,18 +282,10 @@ ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore, json_t *content,
 
 
 void
-ngx_etcd_restore_value_fill(ngx_etcd_restore_t *restore,
-    ngx_etcd_shared_value_view_t *views)
+ngx_etcd_restore_value_fill(ngx_etcd_restore_t *restore)
 {
     ngx_uint_t                  i;
-    ngx_etcd_value_conf_t     **confs;
     ngx_etcd_restore_change_t  *changes;
-
-    confs = restore->values->elts;
-
-    for (i = 0; i < restore->values->nelts; i++) {
-        ngx_etcd_shared_value_fill(confs[i]->shared, &views[i]);
-    }
 
     changes = restore->changes.elts;
 

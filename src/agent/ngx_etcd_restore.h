@@ -23,8 +23,6 @@ typedef struct {
                                               declared */
     ngx_array_t              *catalogs;    /* of ngx_etcd_catalog_conf_t *,
                                               likewise */
-    ngx_array_t              *values;      /* of ngx_etcd_value_conf_t *,
-                                              likewise */
     ngx_array_t              *value_maps;  /* of ngx_etcd_value_map_conf_t *,
                                               likewise */
     ngx_array_t               changes;     /* ngx_etcd_restore_change_t, of
@@ -87,15 +85,14 @@ typedef struct {
 
 
 /*
- * Reads the values, which the text may lack: one view for each of
- * restore->values.  NGX_ERROR: restore->reason is set.
+ * Reads the values, which the text may lack.  NGX_ERROR: restore->reason is
+ * set.
  */
 ngx_int_t ngx_etcd_restore_value_read(ngx_etcd_restore_t *restore,
-    json_t *content, ngx_etcd_shared_value_view_t *views);
+    json_t *content);
 
 /* Writes them to the zone, which no other process knows yet. */
-void ngx_etcd_restore_value_fill(ngx_etcd_restore_t *restore,
-    ngx_etcd_shared_value_view_t *views);
+void ngx_etcd_restore_value_fill(ngx_etcd_restore_t *restore);
 
 
 #endif /* _NGX_ETCD_RESTORE_H_INCLUDED_ */

@@ -558,10 +558,9 @@ ngx_etcd_restore_sets(ngx_etcd_restore_t *restore, json_t *content)
 ngx_int_t
 ngx_etcd_restore_state_text(ngx_etcd_restore_t *restore, ngx_str_t *text)
 {
-    json_t                        *content;
-    ngx_int_t                      rc;
-    ngx_etcd_json_t                json;
-    ngx_etcd_shared_value_view_t  *views;
+    json_t           *content;
+    ngx_int_t         rc;
+    ngx_etcd_json_t   json;
 
     rc = ngx_etcd_json_parse(&json, text, 0);
 
@@ -581,13 +580,9 @@ ngx_etcd_restore_state_text(ngx_etcd_restore_t *restore, ngx_str_t *text)
                                        json.error.line, json.error.column);
     }
 
-    views = ngx_pcalloc(restore->pool, ngx_max(restore->values->nelts, 1)
-                                       * sizeof(ngx_etcd_shared_value_view_t));
-
-    if (views == NULL
-        || ngx_array_init(&restore->changes, restore->pool, 16,
-                          sizeof(ngx_etcd_restore_change_t))
-           != NGX_OK)
+    if (ngx_array_init(&restore->changes, restore->pool, 16,
+                       sizeof(ngx_etcd_restore_change_t))
+        != NGX_OK)
     {
         rc = ngx_etcd_restore_refuse(restore, "no memory");
 
@@ -601,7 +596,7 @@ ngx_etcd_restore_state_text(ngx_etcd_restore_t *restore, ngx_str_t *text)
         rc = ngx_etcd_restore_origin(restore, content);
 
         if (rc == NGX_OK) {
-            rc = ngx_etcd_restore_value_read(restore, content, views);
+            rc = ngx_etcd_restore_value_read(restore, content);
         }
 
         if (rc == NGX_OK) {
@@ -610,7 +605,7 @@ ngx_etcd_restore_state_text(ngx_etcd_restore_t *restore, ngx_str_t *text)
     }
 
     if (rc == NGX_OK) {
-        ngx_etcd_restore_value_fill(restore, views);
+        ngx_etcd_restore_value_fill(restore);
     }
 
     ngx_etcd_json_done(&json);

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Reads the text of a state (ngx_etcd_state.h) into sets and shared values that
- * are empty.
+ * Reads the text of a state (ngx_etcd_state.h) into sets and value maps that are
+ * empty.
  */
 
 
@@ -19,7 +19,7 @@
 /*
  * Called by the master, for a zone that no other process knows yet:
  *
- *     NGX_OK        the sets and shared values have the members, values and
+ *     NGX_OK        the sets and value maps have the members, values and
  *                   revisions of the text; data of others is dropped,
  *     NGX_ERROR     nothing was changed; restore->reason is set.
  */

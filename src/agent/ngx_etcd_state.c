@@ -350,14 +350,9 @@ ngx_etcd_state_value(ngx_etcd_state_text_t *text,
 {
     json_t  *json;
 
-    if (value->revision == 0 && value->modified == 0) {
-        return NGX_OK;
-    }
-
-    json = json_pack("{s:o, s:I, s:I, s:o}",
+    json = json_pack("{s:o, s:I, s:o}",
                      "key",
                      ngx_etcd_state_bytes(value->key.data, value->key.len),
-                     "revision", (json_int_t) value->revision,
                      "mod_revision", (json_int_t) value->modified,
                      "value",
                      ngx_etcd_state_bytes(value->value.data,

@@ -14,7 +14,7 @@
  *     "gone":false,"address":"10.0.0.7:8080","weight":1,...}
  *     ]}
  *     ],"values":[
- *     {"key":"/flags/maintenance","revision":7,"mod_revision":6,"value":"1"}
+ *     {"key":"/flags/maintenance","mod_revision":6,"value":"1"}
  *     ]}
  *     }
  *
@@ -40,7 +40,6 @@
 #include <jansson.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_snapshot.h>
-#include <ngx_etcd_value.h>
 
 
 #define NGX_ETCD_STATE_VERSION  1
@@ -60,14 +59,12 @@ typedef struct {
 } ngx_etcd_state_t;
 
 
-/* the value of a variable; modified is 0 if the key does not exist */
+/* the value of a variable */
 
 typedef struct {
     ngx_str_t                 key;
     ngx_str_t                 value;
-    uint64_t                  revision;       /* 0: nothing is known */
     uint64_t                  modified;
-    uint64_t                  version;        /* of its shared value */
 } ngx_etcd_state_value_t;
 
 

@@ -209,9 +209,7 @@ ngx_etcd_state_file_done(void *data)
 {
     ngx_etcd_state_file_t *sf = data;
 
-    ngx_uint_t               i;
-    ngx_etcd_state_save_t   *save;
-    ngx_etcd_state_value_t  *values;
+    ngx_etcd_state_save_t  *save;
 
     save = sf->save;
     sf->save = NULL;
@@ -225,15 +223,8 @@ ngx_etcd_state_file_done(void *data)
                    (sf->conf->services.nelts + sf->conf->catalogs.nelts)
                    * sizeof(ngx_etcd_state_save_mark_t));
 
-        values = save->values.elts;
-
-        for (i = 0; i < sf->conf->values.nelts; i++) {
-            sf->versions[i] = values[i].version;
-        }
-
-        for (i = 0; i < sf->conf->value_maps.nelts; i++) {
-            sf->versions[sf->conf->values.nelts + i] = save->changes[i];
-        }
+        ngx_memcpy(sf->changes, save->changes,
+                   sf->conf->value_maps.nelts * sizeof(ngx_atomic_uint_t));
 
         sf->saved = 1;
     }
@@ -289,12 +280,10 @@ ngx_etcd_state_file_init(ngx_etcd_state_file_t *sf, ngx_etcd_conf_t *conf,
                             (1 + conf->services.nelts + conf->catalogs.nelts)
                             * sizeof(ngx_etcd_state_save_mark_t));
 
-    sf->versions = ngx_pcalloc(cycle->pool,
-                               (conf->values.nelts + conf->value_maps.nelts + 1)
-                               * sizeof(uint64_t));
+    sf->changes = ngx_pcalloc(cycle->pool, (1 + conf->value_maps.nelts)
+                                           * sizeof(ngx_atomic_uint_t));
 
-    return (sf->marks != NULL && sf->versions != NULL) ? NGX_OK
-                                                             : NGX_ERROR;
+    return (sf->marks != NULL && sf->changes != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -313,32 +302,18 @@ ngx_etcd_state_file_changed(ngx_etcd_state_file_t *sf,
 }
 
 
-/* Returns 1 if a value or its revision has changed. */
+/* Returns 1 if a value has changed. */
 
 static ngx_uint_t
 ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf)
 {
     ngx_uint_t                   i;
-    ngx_etcd_value_conf_t      **values;
     ngx_etcd_value_map_conf_t  **maps;
-
-    values = sf->conf->values.elts;
-
-    for (i = 0; i < sf->conf->values.nelts; i++) {
-        (void) ngx_etcd_value_get(values[i]);
-
-        if (!sf->saved || values[i]->version != sf->versions[i]) {
-            return 1;
-        }
-    }
 
     maps = sf->conf->value_maps.elts;
 
     for (i = 0; i < sf->conf->value_maps.nelts; i++) {
-        if (!sf->saved
-            || maps[i]->map->changes
-               != sf->versions[sf->conf->values.nelts + i])
-        {
+        if (!sf->saved || maps[i]->map->changes != sf->changes[i]) {
             return 1;
         }
     }
@@ -539,7 +514,6 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
     restore.zone = &conf->zone;
     restore.services = &conf->services;
     restore.catalogs = &conf->catalogs;
-    restore.values = &conf->values;
     restore.value_maps = &conf->value_maps;
     restore.pool = pool;
     restore.state.cluster = conf->name;

@@ -36,7 +36,7 @@ typedef struct {
     ngx_log_t                  *log;
     ngx_etcd_state_save_t      *save;      /* in progress, or NULL */
     ngx_etcd_state_save_mark_t *marks;     /* of the last save */
-    uint64_t                   *versions;  /* one a value, one a map */
+    ngx_atomic_uint_t          *changes;   /* of each value map, as saved */
     ngx_event_t                 event;     /* next step */
     ngx_msec_t                  started;   /* time of the last save */
     unsigned                  saved:1;     /* marks are valid */

@@ -24,7 +24,6 @@ static ngx_int_t ngx_etcd_state_save_sets(ngx_etcd_state_save_t *save,
 static ngx_int_t ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_known(ngx_etcd_state_save_t *save);
-static ngx_int_t ngx_etcd_state_save_values(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_node(void *data,
     ngx_etcd_value_node_t *node);
@@ -65,7 +64,7 @@ ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
         || ngx_array_init(&save->known, pool, n, sizeof(ngx_etcd_snapshot_t))
            != NGX_OK
         || ngx_array_init(&save->values, pool,
-                          ngx_max(conf->values.nelts, 1),
+                          ngx_max(conf->value_maps.nelts, 1),
                           sizeof(ngx_etcd_state_value_t))
            != NGX_OK
         || ngx_etcd_atomic_file_init(&save->file, &conf->state_file, pool)
@@ -278,12 +277,6 @@ ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save)
         }
     }
 
-    if (save->values.nelts == 0) {
-        if (ngx_etcd_state_save_values(save) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
     rc = ngx_etcd_state_save_maps(save);
 
     return (rc == NGX_OK) ? ngx_etcd_state_save_copied(save) : rc;
@@ -383,49 +376,6 @@ ngx_etcd_state_save_known(ngx_etcd_state_save_t *save)
 }
 
 
-static ngx_int_t
-ngx_etcd_state_save_values(ngx_etcd_state_save_t *save)
-{
-    ngx_uint_t                     i;
-    ngx_etcd_value_conf_t        **confs;
-    ngx_etcd_state_value_t        *value;
-    ngx_etcd_shared_value_view_t  *view;
-
-    confs = save->conf->values.elts;
-
-    for (i = 0; i < save->conf->values.nelts; i++) {
-        view = ngx_etcd_value_get(confs[i]);
-
-        value = ngx_array_push(&save->values);
-        if (value == NULL) {
-            return NGX_ERROR;
-        }
-
-        value->key = confs[i]->key;
-
-        /* a refused value must be read again */
-
-        value->revision = view->refused ? 0 : view->revision;
-        value->modified = view->modified;
-        value->version = confs[i]->version;
-
-        value->value.len = view->len;
-        value->value.data = ngx_pnalloc(save->pool, ngx_max(view->len, 1));
-        if (value->value.data == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(value->value.data, view->value, view->len);
-
-        if (value->revision != 0 || value->modified != 0) {
-            save->values_known = 1;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
 /* Copies the values of maps in pieces; private keys are not saved. */
 
 static ngx_int_t
@@ -443,6 +393,11 @@ ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save)
         }
 
         if (!maps[save->map]->secret) {
+
+            /* the last value may have gone */
+
+            save->values_known |= (maps[save->map]->map->revision != 0);
+
             rc = ngx_etcd_value_map_each(maps[save->map], &save->chain,
                                          ngx_etcd_state_save_node, save);
             if (rc != NGX_OK) {
@@ -488,9 +443,7 @@ ngx_etcd_state_save_node(void *data, ngx_etcd_value_node_t *node)
     value->key.len = literal->len + node->key_len;
     value->value.data = p + value->key.len;
     value->value.len = node->len;
-    value->revision = 0;
     value->modified = node->modified;
-    value->version = 0;
 
     p = ngx_cpymem(p, literal->data, literal->len);
     ngx_memcpy(p, node->data, node->key_len + node->len);

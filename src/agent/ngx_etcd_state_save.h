@@ -67,9 +67,8 @@ struct ngx_etcd_state_save_s {
     ngx_etcd_state_save_mark_t *marks;    /* one a service, then one a
                                              catalog */
     ngx_array_t                 known;    /* snapshots to save */
-    ngx_array_t                 values;   /* ngx_etcd_state_value_t: one a
-                                             key, then those of maps */
-    ngx_uint_t                  values_known;   /* 1: one at least */
+    ngx_array_t                 values;   /* ngx_etcd_state_value_t */
+    ngx_uint_t                  values_known;   /* 1: of one map at least */
     ngx_uint_t                  map;      /* to be copied */
     ngx_uint_t                  chain;    /* of it */
     ngx_atomic_uint_t          *changes;  /* of each map, before its copy */

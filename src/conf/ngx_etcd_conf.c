@@ -109,9 +109,6 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
         || ngx_array_init(&ecf->locks, cf->pool, 1,
                           sizeof(void *))
            != NGX_OK
-        || ngx_array_init(&ecf->values, cf->pool, 1,
-                          sizeof(void *))
-           != NGX_OK
         || ngx_array_init(&ecf->value_maps, cf->pool, 1,
                           sizeof(void *))
            != NGX_OK)

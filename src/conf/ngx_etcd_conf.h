@@ -35,7 +35,6 @@ typedef struct {
     ngx_array_t                services;      /* ngx_etcd_service_conf_t * */
     ngx_array_t                catalogs;      /* ngx_etcd_catalog_conf_t * */
     ngx_array_t                campaigns;     /* ngx_etcd_campaign_t * */
-    ngx_array_t                values;        /* ngx_etcd_value_conf_t * */
     ngx_array_t                value_maps;    /* ngx_etcd_value_map_conf_t * */
     ngx_array_t                locks;         /* ngx_etcd_lock_name_t * */
     time_t                     lock_ttl;

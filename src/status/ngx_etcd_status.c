@@ -340,8 +340,7 @@ static ngx_uint_t
 ngx_etcd_status_row_same(ngx_etcd_set_variable_t *one,
     ngx_etcd_set_variable_t *two)
 {
-    return one->value == two->value
-           && one->map == two->map
+    return one->map == two->map
            && ngx_etcd_str_equal(&one->key, &two->key)
            && ngx_etcd_str_equal(&one->otherwise, &two->otherwise);
 }

@@ -10,7 +10,6 @@
 #include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_status_cluster.h>
-#include <ngx_etcd_value.h>
 #include <ngx_etcd_value_map.h>
 
 
@@ -102,8 +101,8 @@ ngx_etcd_status_cluster_fresh(ngx_etcd_conf_t *ecf)
     /* without watches there are no proofs */
 
     if (age < 0
-        && ecf->services.nelts + ecf->catalogs.nelts + ecf->values.nelts
-           + ecf->value_maps.nelts != 0)
+        && ecf->services.nelts + ecf->catalogs.nelts + ecf->value_maps.nelts
+           != 0)
     {
         return NGX_ETCD_STATUS_SYNCING;
     }
@@ -116,8 +115,10 @@ ngx_etcd_status_cluster_fresh(ngx_etcd_conf_t *ecf)
 }
 
 
+/* The worst state of the values of keys. */
+
 static ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_maps(ngx_etcd_conf_t *ecf)
+ngx_etcd_status_cluster_values(ngx_etcd_conf_t *ecf)
 {
     ngx_uint_t                   i;
     ngx_etcd_value_map_conf_t  **maps;
@@ -126,45 +127,16 @@ ngx_etcd_status_cluster_maps(ngx_etcd_conf_t *ecf)
 
     for (i = 0; i < ecf->value_maps.nelts; i++) {
 
-        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
+        if (maps[i]->map->state == NGX_ETCD_VALUE_LOADING) {
             return NGX_ETCD_STATUS_SYNCING;
         }
 
-        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_DENIED) {
+        if (maps[i]->map->state == NGX_ETCD_VALUE_DENIED) {
             return NGX_ETCD_STATUS_DENIED;
         }
     }
 
     return ngx_etcd_status_cluster_fresh(ecf);
-}
-
-
-/* The worst state of the values of keys. */
-
-static ngx_etcd_status_cluster_state_e
-ngx_etcd_status_cluster_values(ngx_etcd_conf_t *ecf)
-{
-    ngx_uint_t               i;
-    ngx_etcd_value_conf_t  **values;
-
-    values = ecf->values.elts;
-
-    for (i = 0; i < ecf->values.nelts; i++) {
-
-        switch (ngx_etcd_value_get(values[i])->state) {
-
-        case NGX_ETCD_SHARED_VALUE_SYNCED:
-            break;
-
-        case NGX_ETCD_SHARED_VALUE_LOADING:
-            return NGX_ETCD_STATUS_SYNCING;
-
-        case NGX_ETCD_SHARED_VALUE_DENIED:
-            return NGX_ETCD_STATUS_DENIED;
-        }
-    }
-
-    return ngx_etcd_status_cluster_maps(ecf);
 }
 
 

@@ -640,51 +640,56 @@ ngx_etcd_status_object_lock_row(ngx_etcd_status_lock_row_t *row,
 }
 
 
-/* Values themselves are not shown: there may be many, and private keys. */
-
 static void
-ngx_etcd_status_object_map(ngx_etcd_status_variable_t *variable,
-    ngx_etcd_value_map_t *map)
+ngx_etcd_status_object_variable_state(ngx_etcd_status_variable_t *variable,
+    ngx_etcd_value_map_t *map, ngx_uint_t exact)
 {
-    variable->revision = map->revision;
-    variable->values = map->map.n;
-    variable->unused = map->over;
-    variable->invalid = map->invalid;
-
-    switch (map->state) {
-
-    case NGX_ETCD_SHARED_VALUE_SYNCED:
-        ngx_str_set(&variable->state, "set");
-        break;
-
-    case NGX_ETCD_SHARED_VALUE_DENIED:
+    if (map->state == NGX_ETCD_VALUE_DENIED) {
         ngx_str_set(&variable->state, "denied");
-        break;
 
-    default: /* NGX_ETCD_SHARED_VALUE_LOADING */
+    } else if (exact && variable->refused != NGX_ETCD_STATUS_ABSENT) {
+        ngx_str_set(&variable->state, "invalid");
+
+    } else if (exact && variable->value.data != NULL) {
+        ngx_str_set(&variable->state, "set");
+
+    } else if (map->state != NGX_ETCD_VALUE_SYNCED) {
         ngx_str_set(&variable->state, "unknown");
+
+    } else if (exact) {
+        ngx_str_set(&variable->state, "default");
+
+    } else {
+        ngx_str_set(&variable->state, "set");
     }
 }
 
 
+/* The value of a key without variables. */
+
 static void
-ngx_etcd_status_object_variable_state(ngx_str_t *state,
-    ngx_etcd_shared_value_view_t *view)
+ngx_etcd_status_object_variable_value(ngx_etcd_status_variable_t *variable,
+    ngx_etcd_set_variable_t *sv)
 {
-    if (view->state == NGX_ETCD_SHARED_VALUE_DENIED) {
-        ngx_str_set(state, "denied");
+    ngx_str_t                  key = ngx_string("");
+    ngx_etcd_value_map_read_t  read;
 
-    } else if (view->refused != 0) {
-        ngx_str_set(state, "invalid");
+    ngx_memzero(&read, sizeof(ngx_etcd_value_map_read_t));
 
-    } else if (view->modified != 0) {
-        ngx_str_set(state, "set");
+    read.part = NGX_ETCD_VALUE_MAP_TEXT;
+    read.buf = sv->map->copy;
 
-    } else if (view->state == NGX_ETCD_SHARED_VALUE_SYNCED) {
-        ngx_str_set(state, "default");
+    if (ngx_etcd_value_map_get(sv->map, &key, &read) == NGX_OK) {
+        variable->value = read.value;
+    }
 
-    } else {
-        ngx_str_set(state, "unknown");
+    variable->revision = read.modified;
+
+    if (read.refused != 0) {
+        variable->refused = read.refused;
+
+        ngx_etcd_value_reason(read.source, sv->max_size,
+                              variable->reason_text, &variable->reason);
     }
 }
 
@@ -693,7 +698,7 @@ void
 ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
     ngx_etcd_set_variable_t *sv)
 {
-    ngx_etcd_shared_value_view_t  *view;
+    ngx_etcd_value_map_t  *map;
 
     variable->name = sv->name;
     variable->cluster = sv->cluster->name;
@@ -712,27 +717,23 @@ ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
         variable->otherwise = sv->otherwise;
     }
 
-    if (sv->map != NULL) {
+    map = sv->map->map;
+
+    if (sv->map->exact) {
+        ngx_etcd_status_object_variable_value(variable, sv);
+
+    } else {
+
+        /* values are not shown: there may be many, and private keys */
+
+        variable->revision = map->revision;
+        variable->values = map->map.n;
         variable->limit = sv->map->limit;
-        ngx_etcd_status_object_map(variable, sv->map->map);
-        return;
+        variable->unused = map->over;
+        variable->invalid = map->invalid;
     }
 
-    view = ngx_etcd_value_get(sv->value);
-
-    variable->revision = view->modified;
-
-    ngx_etcd_status_object_variable_state(&variable->state, view);
-
-    if (view->modified != 0) {
-        ngx_etcd_status_object_str(&variable->value, view->value, view->len);
-    }
-
-    if (view->refused != 0) {
-        variable->refused = view->refused;
-        ngx_etcd_status_object_str(&variable->reason, view->reason,
-                                    view->reason_len);
-    }
+    ngx_etcd_status_object_variable_state(variable, map, sv->map->exact);
 }
 
 

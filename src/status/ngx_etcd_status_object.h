@@ -25,6 +25,7 @@
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_status_cluster.h>
 #include <ngx_etcd_status_unused.h>
+#include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_view.h>
 
 
@@ -291,6 +292,8 @@ typedef struct {
     int64_t                    limit;
     int64_t                    unused;
     int64_t                    invalid;
+
+    u_char                     reason_text[NGX_ETCD_VALUE_REASON];
 } ngx_etcd_status_variable_t;
 
 

@@ -9,8 +9,7 @@
 #include <ngx_etcd_default_file.h>
 #include <ngx_etcd_pem.h>
 #include <ngx_etcd_secret.h>
-#include <ngx_etcd_value.h>
-#include <ngx_etcd_value_map.h>
+#include <ngx_etcd_value_conf.h>
 
 
 /* Returns what is wrong with the file, or NULL. */

@@ -105,6 +105,14 @@ ngx_etcd_set_variable_pattern(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
     char       *err;
     ngx_int_t   rc;
 
+    if (!ngx_etcd_pattern_has_variable(&sv->key)) {
+        sv->pattern.text = sv->key;
+        sv->pattern.literal = sv->key;
+        sv->limit = 1;
+
+        return NGX_OK;
+    }
+
     rc = ngx_etcd_pattern_parse(&sv->pattern, &sv->key, 1, cf->pool, &err);
 
     if (rc == NGX_OK && sv->pattern.below) {
@@ -208,58 +216,11 @@ ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_ERROR;
     }
 
-    if (ngx_etcd_pattern_has_variable(&sv->key)
-        && ngx_etcd_set_variable_pattern(cf, sv) != NGX_OK)
-    {
+    if (ngx_etcd_set_variable_pattern(cf, sv) != NGX_OK) {
         return NGX_ERROR;
     }
 
     return ngx_etcd_set_variable_parameters(cf, sv);
-}
-
-
-/* A key with several variables is watched once. */
-
-static ngx_etcd_value_conf_t *
-ngx_etcd_set_variable_value(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
-{
-    size_t                   room;
-    ngx_uint_t               i;
-    ngx_array_t             *values;
-    ngx_etcd_value_conf_t   *value, **p;
-
-    room = NGX_ETCD_SPLIT_ROOM(NGX_ETCD_SHARED_VALUE_MAX_VALUE);
-    values = &sv->cluster->values;
-    p = values->elts;
-
-    value = NULL;
-
-    for (i = 0; i < values->nelts && value == NULL; i++) {
-        if (ngx_etcd_str_equal(&p[i]->key, &sv->key)) {
-            value = p[i];
-        }
-    }
-
-    if (value == NULL) {
-        value = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_value_conf_t));
-
-        if (value == NULL || ngx_etcd_conf_push(values, value) != NGX_OK) {
-            return NULL;
-        }
-
-        value->name = sv->name;
-        value->key = sv->key;
-    }
-
-    if (sv->split.data != NULL && value->table_buf == NULL) {
-        value->table_buf = ngx_pnalloc(cf->pool, room);
-
-        if (value->table_buf == NULL) {
-            return NULL;
-        }
-    }
-
-    return value;
 }
 
 
@@ -291,24 +252,16 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
         return NULL;
     }
 
-    if (!ngx_etcd_pattern_has_variable(&sv->key)) {
-        sv->value = ngx_etcd_set_variable_value(cf, sv);
-        if (sv->value == NULL) {
-            return NULL;
-        }
+    pattern.pattern = sv->pattern;
+    pattern.limit = sv->limit;
+    pattern.max_size = sv->max_size;
+    pattern.max_bits = sv->max_bits;
+    pattern.split = (sv->split.data != NULL);
 
-    } else {
-        pattern.pattern = sv->pattern;
-        pattern.limit = sv->limit;
-        pattern.max_size = sv->max_size;
-        pattern.max_bits = sv->max_bits;
-        pattern.split = (sv->split.data != NULL);
-
-        sv->map = ngx_etcd_value_conf_add(&sv->cluster->value_maps, &sv->name,
-                                          &pattern, sv->secret, cf->pool);
-        if (sv->map == NULL) {
-            return NULL;
-        }
+    sv->map = ngx_etcd_value_conf_add(&sv->cluster->value_maps, &sv->name,
+                                      &pattern, sv->secret, cf->pool);
+    if (sv->map == NULL) {
+        return NULL;
     }
 
     sv->cluster->secrets |= sv->secret;
@@ -418,7 +371,7 @@ ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
     sv = emcf->set_variables.elts;
 
     for (i = 0; i < emcf->set_variables.nelts; i++) {
-        if (sv[i]->map != NULL
+        if (sv[i]->pattern.nvariables != 0
             && sv[i]->pattern.literal.len <= 1
             && sv[i]->cluster->client.key_namespace.len == 0)
         {
@@ -440,25 +393,13 @@ ngx_int_t
 ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 {
     ngx_uint_t                   i;
-    ngx_etcd_value_conf_t      **values;
     ngx_etcd_value_map_conf_t  **maps;
-
-    values = ecf->values.elts;
-
-    for (i = 0; i < ecf->values.nelts; i++) {
-        if (ngx_etcd_value_declare(values[i], &ecf->client.key_namespace,
-                                   &ecf->zone, old)
-            != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
 
     maps = ecf->value_maps.elts;
 
     for (i = 0; i < ecf->value_maps.nelts; i++) {
         if (ngx_etcd_value_object_declare(maps[i], &ecf->client.key_namespace,
-                                       &ecf->zone, old)
+                                          &ecf->zone, old)
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -477,10 +418,6 @@ ngx_etcd_set_variable_key(ngx_etcd_set_variable_use_t *use,
     ngx_etcd_pattern_t  *pattern;
 
     pattern = &use->sv->pattern;
-
-    if (use->sv->map == NULL) {
-        return NGX_DECLINED;
-    }
 
     if (ngx_etcd_pattern_values_read(pattern, use->indices, get, request,
                                      values)
@@ -508,55 +445,22 @@ static ngx_int_t
 ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
     ngx_str_t *value)
 {
-    char                          *err;
-    ngx_etcd_value_map_read_t      read;
-    ngx_etcd_shared_value_view_t  *view;
+    ngx_etcd_value_map_read_t  read;
 
-    if (sv->map != NULL) {
-        read.part = (sv->split.data != NULL) ? NGX_ETCD_VALUE_MAP_TABLE
-                                             : NGX_ETCD_VALUE_MAP_TEXT;
-        read.buf = sv->map->copy;
+    read.part = (sv->split.data != NULL) ? NGX_ETCD_VALUE_MAP_TABLE
+                                         : NGX_ETCD_VALUE_MAP_TEXT;
+    read.buf = sv->map->copy;
 
-        if (key == NULL
-            || ngx_etcd_value_map_get(sv->map, key, &read) != NGX_OK
-            || (sv->split.data != NULL && read.value.len == 0))
-        {
-            return NGX_DECLINED;
-        }
-
-        *value = read.value;
-
-        return NGX_OK;
+    if (key == NULL
+        || ngx_etcd_value_map_get(sv->map, key, &read) != NGX_OK
+        || (sv->split.data != NULL && read.value.len == 0))
+    {
+        return NGX_DECLINED;
     }
 
-    if (sv->split.data != NULL) {
-        err = ngx_etcd_value_table(sv->value, value);
+    *value = read.value;
 
-        if (err != NULL) {
-            ngx_etcd_set_variable_report(sv, err);
-        }
-
-        return (value->len != 0) ? NGX_OK : NGX_DECLINED;
-    }
-
-    view = ngx_etcd_value_get(sv->value);
-
-    value->data = view->value;
-    value->len = view->len;
-
-    return (view->modified != 0) ? NGX_OK : NGX_DECLINED;
-}
-
-
-static ngx_uint_t
-ngx_etcd_set_variable_loads(ngx_etcd_set_variable_t *sv)
-{
-    if (sv->map != NULL) {
-        return sv->map->map->state == NGX_ETCD_SHARED_VALUE_LOADING;
-    }
-
-    return ngx_etcd_value_get(sv->value)->state
-           == NGX_ETCD_SHARED_VALUE_LOADING;
+    return NGX_OK;
 }
 
 
@@ -602,7 +506,8 @@ ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
 
     /* a request that waits until etcd was read does not keep the default */
 
-    v->no_cacheable = (rc != NGX_OK && ngx_etcd_set_variable_loads(sv));
+    v->no_cacheable = (rc != NGX_OK
+                       && sv->map->map->state == NGX_ETCD_VALUE_LOADING);
 
     return NGX_OK;
 }

@@ -5,9 +5,8 @@
  * Variables with the values of keys: the "etcd_set" directive and the
  * evaluation in a request.
  *
- * A key without variables has a shared value (ngx_etcd_value.h).  Keys of a
- * pattern are in a value map (ngx_etcd_value_map.h); all patterns of a cluster
- * with the same literal part share one.
+ * The values are in value maps (ngx_etcd_value_map.h): one for each key without
+ * variables, and one for all patterns of a cluster with the same literal part.
  */
 
 
@@ -19,7 +18,6 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_pattern_values.h>
-#include <ngx_etcd_value.h>
 #include <ngx_etcd_value_map.h>
 
 
@@ -28,9 +26,8 @@ typedef struct {
     ngx_uint_t                 stream;        /* 1: of the stream module */
     ngx_etcd_conf_t           *cluster;
     ngx_str_t                  key;           /* the configured key */
-    ngx_etcd_value_conf_t     *value;         /* NULL: the key has variables */
-    ngx_etcd_value_map_conf_t *map;           /* NULL: it has none */
-    ngx_etcd_pattern_t         pattern;       /* of the map */
+    ngx_etcd_pattern_t         pattern;       /* of the key */
+    ngx_etcd_value_map_conf_t *map;           /* that has the pattern */
     ngx_str_t                  otherwise;     /* default=, or the content of
                                                  default_file= */
     ngx_str_t                  split;         /* no data: none */
@@ -83,7 +80,7 @@ ngx_int_t ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf,
 
 /*
  * Called by the master when the zone exists; results as of
- * ngx_etcd_value_declare().
+ * ngx_etcd_value_object_declare().
  */
 ngx_int_t ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_t *old);
@@ -91,8 +88,7 @@ ngx_int_t ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf,
 /*
  * Makes the key of a request in buf, which has NGX_ETCD_PATTERN_PREFIX bytes;
  * "key" is without the literal part, as in the map.  NGX_DECLINED: there is no
- * such key, or the key of the variable is constant; NGX_ERROR: a variable of
- * the key cannot be evaluated.
+ * such key; NGX_ERROR: a variable of the key cannot be evaluated.
  */
 ngx_int_t ngx_etcd_set_variable_key(ngx_etcd_set_variable_use_t *use,
     ngx_etcd_pattern_value_pt get, void *request, u_char *buf, ngx_str_t *key);

@@ -16,15 +16,17 @@ ngx_etcd_value_change_t *
 ngx_etcd_value_change_copy(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change, ngx_log_t *log)
 {
-    size_t                    size;
+    size_t                    len, size;
     u_char                   *p;
     ngx_etcd_value_change_t  *copy;
 
-    size = sizeof(ngx_etcd_value_change_t) + change->key.len
-           + change->value.len;
+    /* a longer value is refused by its length */
+
+    len = (change->value.len <= conf->max_size) ? change->value.len : 0;
+    size = sizeof(ngx_etcd_value_change_t) + change->key.len + len;
 
     if (conf->split) {
-        size += NGX_ETCD_SPLIT_ROOM(change->value.len);
+        size += NGX_ETCD_SPLIT_ROOM(len);
     }
 
     copy = conf->secret
@@ -44,8 +46,8 @@ ngx_etcd_value_change_copy(ngx_etcd_value_map_conf_t *conf,
 
     copy->value.data = p;
 
-    if (change->value.len != 0) {
-        p = ngx_cpymem(p, change->value.data, change->value.len);
+    if (len != 0) {
+        p = ngx_cpymem(p, change->value.data, len);
     }
 
     copy->table.data = p;

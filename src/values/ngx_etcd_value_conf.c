@@ -12,18 +12,26 @@
 #include <ngx_etcd_value_conf.h>
 
 
+/* in place of a control byte: the value is too long */
+#define NGX_ETCD_VALUE_LONG  0xff
+
+#define NGX_ETCD_VALUE_MOST  0xffffff
+
+
 static ngx_etcd_value_map_conf_t *
-ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name, ngx_str_t *literal,
-    ngx_uint_t secret, ngx_pool_t *pool)
+ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name,
+    ngx_etcd_pattern_t *pattern, ngx_uint_t secret, ngx_pool_t *pool)
 {
-    ngx_uint_t                   i;
+    ngx_uint_t                   i, exact;
     ngx_etcd_value_map_conf_t   *map, **p;
 
     p = maps->elts;
+    exact = (pattern->nvariables == 0);
 
     for (i = 0; i < maps->nelts; i++) {
         if (p[i]->secret == secret
-            && ngx_etcd_str_equal(&p[i]->literal, literal))
+            && p[i]->exact == exact
+            && ngx_etcd_str_equal(&p[i]->literal, &pattern->literal))
         {
             return p[i];
         }
@@ -40,17 +48,11 @@ ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name, ngx_str_t *literal,
     }
 
     map->name = *name;
-    map->literal = *literal;
+    map->literal = pattern->literal;
     map->secret = secret;
+    map->exact = exact;
 
-    p = ngx_array_push(maps);
-    if (p == NULL) {
-        return NULL;
-    }
-
-    *p = map;
-
-    return map;
+    return (ngx_etcd_conf_push(maps, map) == NGX_OK) ? map : NULL;
 }
 
 
@@ -134,8 +136,7 @@ ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
     ngx_etcd_value_pattern_t   *p;
     ngx_etcd_value_map_conf_t  *map;
 
-    map = ngx_etcd_value_conf_map(maps, name, &pattern->pattern.literal,
-                                  secret, pool);
+    map = ngx_etcd_value_conf_map(maps, name, &pattern->pattern, secret, pool);
     if (map == NULL) {
         return NULL;
     }
@@ -202,17 +203,128 @@ ngx_etcd_value_conf_limits(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
 }
 
 
+void
+ngx_etcd_value_trim(ngx_str_t *value)
+{
+    static u_char  mark[] = { 0xef, 0xbb, 0xbf };
+
+    if (value->len >= sizeof(mark)
+        && ngx_memcmp(value->data, mark, sizeof(mark)) == 0)
+    {
+        value->data += sizeof(mark);
+        value->len -= sizeof(mark);
+    }
+
+    if (value->len != 0 && value->data[value->len - 1] == LF) {
+        value->len--;
+
+        if (value->len != 0 && value->data[value->len - 1] == CR) {
+            value->len--;
+        }
+    }
+}
+
+
+/* The number of bytes, or of the first control byte, and that byte. */
+
+static uint32_t
+ngx_etcd_value_fault(ngx_str_t *value, size_t max)
+{
+    size_t  i;
+
+    if (value->len > max) {
+        return ngx_min(value->len, NGX_ETCD_VALUE_MOST) << 8
+               | NGX_ETCD_VALUE_LONG;
+    }
+
+    if (!ngx_etcd_escape_has_control(value->data, value->len)) {
+        return 0;
+    }
+
+    for (i = 0; !ngx_etcd_escape_has_control(&value->data[i], 1); i++) {
+        /* void */
+    }
+
+    return ngx_min(i + 1, NGX_ETCD_VALUE_MOST) << 8 | value->data[i];
+}
+
+
+void
+ngx_etcd_value_reason(uint64_t source, size_t max, u_char *buf,
+    ngx_str_t *reason)
+{
+    char      *what;
+    uint32_t   n;
+
+    n = source >> 40;
+    reason->data = buf;
+
+    switch (source >> 32 & 0xff) {
+
+    case NGX_ETCD_VALUE_LONG:
+        reason->len = ngx_snprintf(buf, NGX_ETCD_VALUE_REASON,
+                                   "value of %uD bytes, at most %uz are "
+                                   "allowed", n, max)
+                      - buf;
+        return;
+
+    case CR:
+        what = "CR";
+        break;
+
+    case LF:
+        what = "LF";
+        break;
+
+    case '\0':
+        what = "NUL";
+        break;
+
+    default:
+        what = "a control byte";
+        break;
+    }
+
+    reason->len = ngx_snprintf(buf, NGX_ETCD_VALUE_REASON,
+                               "value has %s at byte %uD", what, n)
+                  - buf;
+}
+
+
+ngx_str_t *
+ngx_etcd_value_refuse(ngx_str_t *value, size_t max, u_char *buf,
+    ngx_str_t *reason)
+{
+    uint64_t  fault;
+
+    fault = ngx_etcd_value_fault(value, max);
+
+    if (fault == 0) {
+        return NULL;
+    }
+
+    ngx_etcd_value_reason(fault << 32, max, buf, reason);
+
+    return reason;
+}
+
+
 uint64_t
 ngx_etcd_value_conf_source(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     ngx_str_t *value)
 {
+    uint64_t                  source, fault;
     ngx_etcd_value_pattern_t  limits;
 
     limits = ngx_etcd_value_conf_limits(conf, key);
 
-    return ngx_etcd_siphash_long(value)
-           ^ ((uint64_t) limits.max_size << 32 | limits.split << 31
-              | limits.max_bits);
+    source = ngx_etcd_siphash_long(value)
+             ^ ((uint64_t) limits.max_size << 32 | limits.split << 31
+                | limits.max_bits);
+
+    fault = conf->secret ? 0 : ngx_etcd_value_fault(value, limits.max_size);
+
+    return (fault != 0) ? fault << 32 | (uint32_t) source : source;
 }
 
 
@@ -265,23 +377,12 @@ ngx_uint_t
 ngx_etcd_value_conf_reading(ngx_etcd_conf_t *conf)
 {
     ngx_uint_t                   i;
-    ngx_etcd_value_conf_t      **values;
     ngx_etcd_value_map_conf_t  **maps;
-
-    values = conf->values.elts;
-
-    for (i = 0; i < conf->values.nelts; i++) {
-        if (ngx_etcd_value_get(values[i])->state
-            == NGX_ETCD_SHARED_VALUE_LOADING)
-        {
-            return 1;
-        }
-    }
 
     maps = conf->value_maps.elts;
 
     for (i = 0; i < conf->value_maps.nelts; i++) {
-        if (maps[i]->map->state == NGX_ETCD_SHARED_VALUE_LOADING) {
+        if (maps[i]->map->state == NGX_ETCD_VALUE_LOADING) {
             return 1;
         }
     }

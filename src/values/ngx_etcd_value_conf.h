@@ -2,8 +2,10 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The configuration of value maps: patterns with the same literal part share a
- * map, and those that match the same keys are one.
+ * The configuration of value maps, and what a value may be.  Patterns with the
+ * same literal part share a map, and those that match the same keys are one.  A
+ * key without variables is a pattern, too: it is the literal part, and has a
+ * map of its own.
  */
 
 
@@ -14,7 +16,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_value.h>
 #include <ngx_etcd_value_map.h>
 
 
@@ -27,11 +28,30 @@ ngx_etcd_value_map_conf_t *ngx_etcd_value_conf_add(ngx_array_t *maps,
     ngx_pool_t *pool);
 
 /*
+ * Takes off what is no part of a value: a byte order mark at its beginning, and
+ * the line feed, or CR and line feed, at its end.
+ */
+void ngx_etcd_value_trim(ngx_str_t *value);
+
+/*
+ * Returns NULL if a variable may have the value, of at most "max" bytes,
+ * otherwise the reason why not, which is written into the buffer.
+ */
+#define NGX_ETCD_VALUE_REASON  128
+
+ngx_str_t *ngx_etcd_value_refuse(ngx_str_t *value, size_t max, u_char *buf,
+    ngx_str_t *reason);
+
+/*
  * Returns a number that is another one if the value, or a limit that it is
- * checked by, is another one.
+ * checked by, is another one.  That of an invalid value, which is no secret,
+ * says in its upper half what is wrong: ngx_etcd_value_reason() writes it into
+ * the buffer of NGX_ETCD_VALUE_REASON bytes.
  */
 uint64_t ngx_etcd_value_conf_source(ngx_etcd_value_map_conf_t *conf,
     ngx_str_t *key, ngx_str_t *value);
+void ngx_etcd_value_reason(uint64_t source, size_t max, u_char *buf,
+    ngx_str_t *reason);
 
 /*
  * Writes the table of a value if a variable of the key has split=, see

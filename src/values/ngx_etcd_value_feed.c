@@ -232,7 +232,9 @@ ngx_etcd_value_feed_check(ngx_etcd_value_feed_t *feed,
     char                       *why;
     u_char                      buf[NGX_ETCD_VALUE_REASON];
     u_char                      text[NGX_ETCD_PATTERN_PREFIX];
+    ngx_int_t                   rc;
     ngx_str_t                   key, *name, reason;
+    ngx_etcd_value_map_read_t   read;
     ngx_etcd_value_map_conf_t  *conf;
 
     if (change->op != NGX_ETCD_VALUE_PUT) {
@@ -266,10 +268,16 @@ ngx_etcd_value_feed_check(ngx_etcd_value_feed_t *feed,
         return;
     }
 
+    read.part = NGX_ETCD_VALUE_MAP_NOTHING;
+
+    rc = ngx_etcd_value_map_get(conf, &change->key, &read);
+
     ngx_log_error(NGX_LOG_ERR, feed->log, 0,
                   "etcd: variable \"%V\": key \"%V\" at revision %uL is "
-                  "invalid: %V, a valid value that it had stays",
-                  name, ngx_etcd_shown(&key), change->revision, &reason);
+                  "invalid: %V, %s",
+                  name, ngx_etcd_shown(&key), change->revision, &reason,
+                  (rc == NGX_OK) ? "its last valid value stays"
+                                 : "its default is used");
 
     change->op = NGX_ETCD_VALUE_REFUSE;
 }
@@ -386,7 +394,13 @@ ngx_etcd_value_feed_over(ngx_etcd_value_feed_t *feed)
     if (!feed->reported) {
         feed->reported = 1;
 
-        if (over != 0) {
+        if (conf->exact) {
+            ngx_log_error(NGX_LOG_ERR, feed->log, 0,
+                          "etcd: variable \"%V\": key \"%V\" %s: the "
+                          "\"zone\" is full", &conf->name, &conf->literal,
+                          over ? "is not used" : "keeps its former value");
+
+        } else if (over != 0) {
             ngx_log_error(NGX_LOG_ERR, feed->log, 0,
                           "etcd: variable \"%V\": %ui keys below \"%V\" are "
                           "not used: %s", &conf->name, over, &conf->literal,
@@ -425,7 +439,7 @@ ngx_etcd_value_feed_done(ngx_etcd_value_feed_t *feed)
     map = feed->conf->map;
 
     map->revision = feed->revision;
-    map->state = NGX_ETCD_SHARED_VALUE_SYNCED;
+    map->state = NGX_ETCD_VALUE_SYNCED;
     map->over = ngx_max(feed->mirror.entries.n, map->map.n) - map->map.n;
 
     ngx_etcd_zone_unlock(feed->conf->zone);
@@ -579,13 +593,6 @@ ngx_etcd_value_feed_changed(ngx_etcd_mirror_t *mirror,
         return;
     }
 
-    /* others are checked in their turn */
-
-    if (change.value.len > feed->conf->max_size) {
-        ngx_etcd_value_feed_check(feed, &change);
-        ngx_str_null(&change.value);
-    }
-
     ngx_etcd_value_feed_add(feed, &change);
 }
 
@@ -673,7 +680,7 @@ ngx_etcd_value_feed_denied(ngx_etcd_mirror_t *mirror,
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED
         && ngx_etcd_zone_lock_owned(feed->conf->zone, 0) == NGX_OK)
     {
-        feed->conf->map->state = NGX_ETCD_SHARED_VALUE_DENIED;
+        feed->conf->map->state = NGX_ETCD_VALUE_DENIED;
         ngx_etcd_zone_unlock(feed->conf->zone);
     }
 }
@@ -713,6 +720,7 @@ ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
     mirror->data = feed;
 
     mirror->watch.prefix = conf->literal;
+    mirror->watch.exact = conf->exact;
 
     ngx_etcd_mirror_init(mirror, feed->log);
 

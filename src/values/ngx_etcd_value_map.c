@@ -94,6 +94,8 @@ ngx_etcd_value_map_copy(ngx_etcd_value_map_search_t *search,
     read->value.data = read->buf;
     read->value.len = len;
     read->modified = node->modified;
+    read->refused = node->refused;
+    read->source = node->source;
 }
 
 
@@ -316,6 +318,7 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
         }
 
         read->modified = 0;
+        read->refused = 0;
         rc = ngx_etcd_shared_map_find(conf->zone, &map->map, hash,
                                       ngx_etcd_value_map_match, &search);
 

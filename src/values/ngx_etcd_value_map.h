@@ -26,7 +26,6 @@
 #include <ngx_etcd_object.h>
 #include <ngx_etcd_pattern.h>
 #include <ngx_etcd_shared_map.h>
-#include <ngx_etcd_shared_value.h>
 
 
 #define NGX_ETCD_VALUE_MAP_LIMIT      10240    /* default number of values */
@@ -34,6 +33,13 @@
 #define NGX_ETCD_VALUE_MAP_SIZE       4096     /* default bytes of a value */
 #define NGX_ETCD_VALUE_MAP_MAX_SIZE   65536
 #define NGX_ETCD_VALUE_MAP_STEPS      256      /* made together */
+
+
+typedef enum {
+    NGX_ETCD_VALUE_LOADING = 0,      /* not read yet */
+    NGX_ETCD_VALUE_SYNCED,
+    NGX_ETCD_VALUE_DENIED            /* the user may not read the keys */
+} ngx_etcd_value_state_e;
 
 
 typedef struct {
@@ -45,7 +51,8 @@ typedef struct {
                                                       value that was refused;
                                                       0: none */
     uint64_t                         source;       /* of the newest value, valid
-                                                      or refused */
+                                                      or refused: see
+                                                      ngx_etcd_value_conf.h */
     uint32_t                         key_len;
     uint32_t                         len;
     uint32_t                         table_len;
@@ -72,7 +79,7 @@ typedef struct {
 typedef struct {
     ngx_etcd_object_t                object;       /* name: the literal part
                                                       with the namespace;
-                                                      variant: secret */
+                                                      variant: secret, exact */
     ngx_etcd_shared_map_t            map;
     ngx_etcd_shared_node_t          *spare;
     ngx_etcd_shared_node_t          *dead;
@@ -84,8 +91,7 @@ typedef struct {
 
     ngx_etcd_atomic64_t              revision;     /* the map is complete as of
                                                       it; 0: never read */
-    ngx_atomic_t                     state;
-                                         /* ngx_etcd_shared_value_state_e */
+    ngx_atomic_t                     state;        /* ngx_etcd_value_state_e */
     ngx_atomic_t                     changes;      /* of values */
     ngx_atomic_t                     over;         /* keys beyond the limit, or
                                                       for which there is no
@@ -103,6 +109,8 @@ typedef struct {
     ngx_array_t                      patterns;     /* of
                                                  ngx_etcd_value_pattern_t * */
     ngx_uint_t                       secret;       /* type=pem */
+    ngx_uint_t                       exact;        /* no variables: the literal
+                                                      part is the only key */
     ngx_uint_t                       limit;        /* sum of all patterns */
     ngx_uint_t                       split;        /* of any pattern */
     size_t                           max_size;     /* room for any value, or its
@@ -172,7 +180,10 @@ typedef struct {
     u_char                          *buf;          /* of max_size bytes */
 
     ngx_str_t                        value;
-    uint64_t                         modified;     /* mod_revision */
+    uint64_t                         modified;     /* mod_revision; 0: none */
+    uint64_t                         refused;      /* of the node, also if there
+                                                      is no valid value */
+    uint64_t                         source;       /* likewise */
     uint64_t                         version;      /* another number after each
                                                       change of the map */
 } ngx_etcd_value_map_read_t;

@@ -137,7 +137,7 @@ ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
         return NGX_ERROR;
     }
 
-    id.variant = conf->secret;
+    id.variant = conf->exact << 1 | conf->secret;
 
     conf->zone = zone;
     conf->map = ngx_etcd_object_declare(zone, &ngx_etcd_value_object_type, &id);
@@ -180,7 +180,7 @@ ngx_etcd_value_object_clear(void *object)
     map->spare = NULL;
     map->dead = NULL;
     map->revision = 0;
-    map->state = NGX_ETCD_SHARED_VALUE_LOADING;
+    map->state = NGX_ETCD_VALUE_LOADING;
     map->changes = 0;
     map->over = 0;
     map->invalid = 0;

@@ -3,9 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Objects of a zone that a configuration declares by name: sets of members,
- * election slots, shared values and lock statistics.  A reload finds them again
- * by their names; an object that the newest configuration has not declared is
- * retired.
+ * election slots, maps and lock statistics.  A reload finds them again by their
+ * names; an object that the newest configuration has not declared is retired.
  *
  * The struct of an object begins with an ngx_etcd_object_t.  It is never
  * freed but used again, since workers of older configurations may still read

@@ -57,7 +57,6 @@ typedef struct ngx_etcd_lock_table_s  ngx_etcd_lock_table_t;
 typedef enum {
     NGX_ETCD_ZONE_SETS = 0,          /* in the order of their ids */
     NGX_ETCD_ZONE_ELECTION_SLOTS,
-    NGX_ETCD_ZONE_SHARED_VALUES,
     NGX_ETCD_ZONE_LOCK_STATS,
     NGX_ETCD_ZONE_SET_MAPS,
     NGX_ETCD_ZONE_VALUE_MAPS,

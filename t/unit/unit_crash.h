@@ -17,7 +17,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_shared_value.h>
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_counter.h>
@@ -85,7 +84,6 @@ typedef struct {
     ngx_etcd_election_slot_view_t slot;
     uint64_t                      until;
     uint64_t                      leaders;
-    ngx_etcd_shared_value_view_t  value;
     ngx_int_t                     endpoints_rc;
     uint64_t                      endpoints;                    /* hash */
     uint64_t                      events[NGX_ETCD_ZONE_EVENTS]; /* hashes */
@@ -99,7 +97,6 @@ typedef struct {
     ngx_uint_t                    sets;
     ngx_uint_t                    chunks;
     ngx_uint_t                    slots;
-    ngx_uint_t                    values;
     ngx_uint_t                    stats;
     size_t                        room;         /* bytes */
 } ngx_etcd_crash_state_t;
@@ -113,8 +110,6 @@ typedef struct {
     uint32_t                   ids[NGX_ETCD_CRASH_SETS];
     ngx_etcd_election_slot_t  *slot;
     ngx_uint_t                 slot_id;
-    ngx_etcd_shared_value_t   *value;
-    ngx_uint_t                 value_id;
     ngx_etcd_lock_stats_t     *stats;
     ngx_etcd_lock_table_t     *table;
     ngx_etcd_lock_row_t       *row;
@@ -171,12 +166,11 @@ void ngx_etcd_crash_commit(ngx_uint_t n);
 void ngx_etcd_crash_refuse(char *key, char *reason);
 
 /*
- * unit_crash_world.c: a set, what the election slot, the shared value and the
- * endpoints say, all of it made of one number, and connections of a process
+ * unit_crash_world.c: a set, what the election slot and the endpoints say, all
+ * of it made of one number, and connections of a process
  */
 ngx_etcd_member_set_t *ngx_etcd_crash_declare(ngx_str_t *name);
 void ngx_etcd_crash_holds(int64_t n);
-void ngx_etcd_crash_writes(uint64_t n);
 void ngx_etcd_crash_says(ngx_uint_t n);
 void ngx_etcd_crash_connects(ngx_etcd_zone_t *zone, ngx_uint_t n);
 

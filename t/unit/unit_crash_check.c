@@ -202,7 +202,6 @@ ngx_etcd_crash_invariants(void)
     ngx_etcd_crash_lost(sets);
     ngx_etcd_crash_lost(chunks);
     ngx_etcd_crash_lost(slots);
-    ngx_etcd_crash_lost(values);
     ngx_etcd_crash_lost(stats);
 }
 
@@ -291,7 +290,6 @@ ngx_etcd_crash_words(char *when)
     ngx_etcd_crash_either(&now, hold, "what an election slot holds");
     ngx_etcd_crash_either(&now, until, "how long it is held");
     ngx_etcd_crash_either(&now, leaders, "the number of leaders");
-    ngx_etcd_crash_either(&now, value, "a value");
     ngx_etcd_crash_either(&now, held, "the number of locks");
     ngx_etcd_crash_either(&now, measured, "a measure");
 
@@ -394,8 +392,6 @@ ngx_etcd_crash_take_over(void)
                             "retire sets");
     }
 
-    ngx_etcd_crash_done(ngx_etcd_shared_value_retire_old(zone),
-                        "retire shared values");
     ngx_etcd_crash_map_take_over();
 
     for (n = 0; n < NGX_ETCD_CRASH_SETS; n++) {

@@ -255,21 +255,16 @@ ngx_etcd_crash_look_events(ngx_etcd_crash_state_t *state)
 void
 ngx_etcd_crash_look_words(ngx_etcd_crash_state_t *state)
 {
-    uint64_t                    version;
     ngx_etcd_crash_t           *crash;
     ngx_etcd_zone_endpoints_t   endpoints;
 
     crash = &ngx_etcd_crash;
-    version = 0;
 
     state->hold = crash->slot->hold;
     state->slot_rc = ngx_etcd_election_slot_view(crash->slot, crash->slot_id,
                                                  &state->slot);
     state->until = ngx_etcd_election_slot_until(crash->slot, crash->slot_id);
     state->leaders = crash->slot->leaders;
-
-    ngx_etcd_shared_value_read(crash->value, crash->value_id, &version,
-                               &state->value);
 
     state->endpoints_rc = ngx_etcd_zone_get_endpoints(&crash->zone,
                                                       &endpoints);
@@ -352,9 +347,6 @@ ngx_etcd_crash_structures(ngx_etcd_crash_state_t *state)
     state->slots = ngx_etcd_crash_objects(NGX_ETCD_ZONE_ELECTION_SLOTS,
                                           sizeof(ngx_etcd_election_slot_t),
                                           "election slot");
-    state->values = ngx_etcd_crash_objects(NGX_ETCD_ZONE_SHARED_VALUES,
-                                         sizeof(ngx_etcd_shared_value_t),
-                                         "shared value");
     state->stats = ngx_etcd_crash_objects(NGX_ETCD_ZONE_LOCK_STATS,
                                          sizeof(ngx_etcd_lock_stats_t),
                                          "lock statistics");

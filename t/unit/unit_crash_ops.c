@@ -231,7 +231,6 @@ ngx_etcd_crash_prepare_retire(void)
     (void) ngx_etcd_zone_claim(&crash->zone, ngx_etcd_zone_owner(&crash->zone));
 
     (void) ngx_etcd_crash_declare(&ngx_etcd_crash_name);
-    (void) ngx_etcd_shared_value_declare(&crash->zone, &ngx_etcd_crash_name);
     (void) ngx_etcd_election_slot_declare(&crash->zone,
                                           NGX_ETCD_ELECTION_SLOT_ELECTION,
                                           &ngx_etcd_crash_name);
@@ -325,38 +324,6 @@ ngx_etcd_crash_slot(void)
     ngx_etcd_crash_holds(2);
     (void) ngx_etcd_election_slot_extend(&ngx_etcd_crash.zone,
                                          ngx_etcd_crash.slot, &known, 5);
-}
-
-
-static void
-ngx_etcd_crash_value(void)
-{
-    ngx_etcd_crash_writes(2);
-}
-
-
-static void
-ngx_etcd_crash_value_declare(void)
-{
-    ngx_str_t  key = ngx_string("another");
-
-    (void) ngx_etcd_shared_value_declare(&ngx_etcd_crash.zone, &key);
-}
-
-
-static void
-ngx_etcd_crash_prepare_value_retire(void)
-{
-    ngx_etcd_crash_value_declare();
-    ngx_etcd_crash_prepare_retire();
-    ngx_etcd_crash_retire();
-}
-
-
-static void
-ngx_etcd_crash_value_retire(void)
-{
-    (void) ngx_etcd_shared_value_retire_old(&ngx_etcd_crash.zone);
 }
 
 
@@ -583,9 +550,6 @@ const ngx_etcd_crash_op_t  ngx_etcd_crash_ops[] = {
     { "slot_again",    prepare(slot),         run(slot_declare) },
     { "slot_vacate",   prepare(vacate),       run(vacate) },
     { "slot",          nothing,               run(slot) },
-    { "value",         nothing,               run(value) },
-    { "value_declare", nothing,               run(value_declare) },
-    { "value_retire",  prepare(value_retire), run(value_retire) },
     { "stats",         nothing,               run(stats) },
     { "gauge",         nothing,               run(gauge) },
     { "take",          nothing,               run(take) },

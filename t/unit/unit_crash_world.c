@@ -396,26 +396,6 @@ ngx_etcd_crash_holds(int64_t n)
 
 
 void
-ngx_etcd_crash_writes(uint64_t n)
-{
-    ngx_etcd_shared_value_view_t  view;
-
-    ngx_memzero(&view, sizeof(ngx_etcd_shared_value_view_t));
-
-    view.revision = n;
-    view.modified = n;
-    view.state = NGX_ETCD_SHARED_VALUE_SYNCED;
-    view.len = 32;
-    ngx_memset(view.value, (int) n, 32);
-
-    (void) ngx_etcd_shared_value_write(&ngx_etcd_crash.zone,
-                                       ngx_etcd_crash.value,
-                                       &view, &ngx_etcd_crash_name,
-                                       &ngx_etcd_crash_name);
-}
-
-
-void
 ngx_etcd_crash_says(ngx_uint_t n)
 {
     ngx_etcd_zone_endpoints_t  endpoints;
@@ -501,14 +481,12 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
     crash->sets[1] = ngx_etcd_crash_declare(&ngx_etcd_crash_other);
     crash->slot = ngx_etcd_election_slot_declare(
         &crash->zone, NGX_ETCD_ELECTION_SLOT_ELECTION, &ngx_etcd_crash_name);
-    crash->value = ngx_etcd_shared_value_declare(&crash->zone,
-                                                 &ngx_etcd_crash_name);
     crash->stats = ngx_etcd_lock_table_stats(&crash->zone,
                                           &ngx_etcd_crash_name);
     ngx_etcd_lock_table_declare(&crash->zone, 1);
 
     if (crash->sets[0] == NULL || crash->sets[1] == NULL
-        || crash->slot == NULL || crash->value == NULL || crash->stats == NULL
+        || crash->slot == NULL || crash->stats == NULL
         || ngx_etcd_member_set_count_waiting(&crash->zone,
                                              crash->sets[0], 1) != NGX_OK
         || ngx_etcd_zone_claim(&crash->zone, 0) != NGX_OK)
@@ -519,11 +497,9 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
     crash->ids[0] = crash->sets[0]->object.id;
     crash->ids[1] = crash->sets[1]->object.id;
     crash->slot_id = crash->slot->object.id;
-    crash->value_id = crash->value->object.id;
 
     ngx_etcd_crash_members();
     ngx_etcd_crash_holds(1);
-    ngx_etcd_crash_writes(1);
     ngx_etcd_crash_says(1);
 
     if (ngx_etcd_crash_map_world(&crash->zone) != NGX_OK) {

@@ -372,6 +372,11 @@ says('flag', 'invalid', 'less', 'what was refused is read again');
 $etcd->put('/flags/flag', 'back');
 all_say('/', "back|\xff|back|theirs|off", 'etcd is back');
 
+$etcd->del_prefix('/flags/');
+ok(wait_for(sub { state_has(qr/"values":\[\s*\]/) }, 10),
+   'the state file has no deleted values');
+$etcd->put('/flags/flag', 'back');
+
 # a user that may read that very key and no other
 
 $etcd->put('/flags/secret', 'x');

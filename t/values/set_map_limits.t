@@ -44,6 +44,7 @@ http {
     etcd_set $long /long/$arg_name max_size=64k;
     etcd_set $many /many/$arg_name;
     etcd_set $full /full/$arg_name cluster=small max_size=8k limit=100;
+    etcd_set $one /one cluster=small default=none;
 
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -62,6 +63,10 @@ http {
 
         location /full {
             return 200 $full;
+        }
+
+        location /one {
+            return 200 $one;
         }
 
         location /status {
@@ -142,6 +147,10 @@ becomes {
 } 42, 'some keys do not fit';
 $nginx->logs(qr{keys below "/full/" are not used: the "zone" is full}, 1,
              'this is reported');
+$etcd->put('/one', 'x' x 4096);
+$nginx->logs(qr{key "/one" is not used: the "zone" is full}, 1,
+             'so is a key without variables');
+is(body('/one'), 'none', 'which has its default');
 is(body('/full?name=1'), '1' x 8000, 'those that do have their values');
 $etcd->put('/full/1', 'b' x 8100);
 becomes { length(body('/full?name=1')) } 8000, 'a change does not fit either';
@@ -162,6 +171,7 @@ becomes { length(body('/full?name=1')) } 8100, 'until there is room', 30;
 $etcd->del_prefix('/full/1');
 becomes { numbers('full') } 'values=10 unused=0 invalid=0', 'there is room';
 is(body('/full?name=9'), '9' x 8000, 'and it is used');
+becomes { body('/one') } 'x' x 4096, 'also by the key without variables', 30;
 
 # many values
 
