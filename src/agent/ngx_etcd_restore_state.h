@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Reads the text of a state (ngx_etcd_state.h) into sets and value maps that are
- * empty.
+ * Reads the text of a state (ngx_etcd_state.h) into sets and value maps that
+ * are empty.
  */
 
 

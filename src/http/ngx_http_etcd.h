@@ -18,7 +18,7 @@
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_request_lock.h>
 #include <ngx_etcd_require_leader.h>
-#include <ngx_etcd_set_variable.h>
+#include <ngx_etcd_set_use.h>
 #include <ngx_etcd_status.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_variable.h>
@@ -70,7 +70,7 @@ typedef struct {
     ngx_uint_t                    lock_lost;   /* ngx_etcd_lock_lost_e */
     ngx_uint_t                    lock_hold;   /* ngx_etcd_lock_hold_e */
     ngx_msec_t                    lock_max_hold;   /* UNSET: the default */
-    ngx_array_t                  *sets;    /* ngx_etcd_set_variable_use_t;
+    ngx_array_t                  *sets;    /* ngx_etcd_set_use_t;
                                               NULL: none */
 } ngx_http_etcd_loc_conf_t;
 

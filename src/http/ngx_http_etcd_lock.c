@@ -12,7 +12,7 @@
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_wait.h>
 #include <ngx_http_etcd_upstream.h>
-#include <ngx_http_etcd_value.h>
+#include <ngx_http_etcd_set.h>
 
 
 /* seconds; the duration of the lock is unknown */
@@ -37,7 +37,7 @@ ngx_http_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    return ngx_etcd_lock_conf(cf, &elcf->locks, ngx_http_etcd_value_compile);
+    return ngx_etcd_lock_conf(cf, &elcf->locks, ngx_http_etcd_set_compile);
 }
 
 

@@ -318,7 +318,7 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_etcd_status_merge(&conf->status, &prev->status);
     ngx_http_etcd_note(cf, conf);
 
-    return (ngx_etcd_set_variable_inherit(&conf->sets, prev->sets) == NGX_OK)
+    return (ngx_etcd_set_use_inherit(&conf->sets, prev->sets) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 

@@ -210,7 +210,7 @@ ngx_http_etcd_pem_ctx(ngx_http_request_t *r)
 
 static ngx_http_etcd_pem_value_t *
 ngx_http_etcd_pem_find(ngx_http_etcd_pem_ctx_t *ctx,
-    ngx_etcd_set_variable_use_t *use)
+    ngx_etcd_set_use_t *use)
 {
     ngx_uint_t                  i;
     ngx_http_etcd_pem_value_t  *values;
@@ -277,8 +277,7 @@ ngx_http_etcd_pem_read_once(ngx_http_request_t *r,
             continue;
         }
 
-        rc = ngx_etcd_set_variable_key(value->use, ngx_http_etcd_value_get, r,
-                                       buf, &key);
+        rc = ngx_etcd_set_use_key(value->use, r, buf, &key);
 
         if (rc == NGX_ERROR) {
             return NGX_ERROR;
@@ -338,7 +337,7 @@ ngx_http_etcd_pem_read(ngx_http_request_t *r, ngx_http_etcd_pem_ctx_t *ctx,
     ngx_int_t                     rc;
     ngx_uint_t                    i;
     ngx_http_etcd_pem_value_t    *value;
-    ngx_etcd_set_variable_use_t  *use;
+    ngx_etcd_set_use_t  *use;
 
     use = sets->elts;
 
@@ -386,18 +385,27 @@ ngx_http_etcd_pem_read(ngx_http_request_t *r, ngx_http_etcd_pem_ctx_t *ctx,
 
 ngx_int_t
 ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
-    ngx_etcd_set_variable_use_t *use, ngx_http_variable_value_t *v)
+    ngx_etcd_set_use_t *use, ngx_http_variable_value_t *v)
 {
+    ngx_etcd_set_variable_t    *sv;
     ngx_http_etcd_pem_ctx_t    *ctx;
     ngx_http_etcd_pem_value_t  *value;
 
     v->not_found = 1;
 
     if (!ngx_http_etcd_pem_handshake(r)) {
-        ngx_etcd_set_variable_report(use->sv,
-                                     "with \"type=pem\" it has one only in "
-                                     "\"ssl_certificate\" and "
-                                     "\"ssl_certificate_key\"");
+        sv = use->sv;
+
+        if (!sv->reported) {
+            sv->reported = 1;
+
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "etcd: variable \"%V\" of \"etcd_set\" in %s:%ui "
+                          "has no value: with \"type=pem\" it has one only in "
+                          "\"ssl_certificate\" and \"ssl_certificate_key\"",
+                          ngx_etcd_shown(&sv->name), sv->file, sv->line);
+        }
+
         return NGX_OK;
     }
 

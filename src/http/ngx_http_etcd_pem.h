@@ -19,11 +19,10 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_http_etcd.h>
-#include <ngx_http_etcd_value.h>
 
 
 ngx_int_t ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
-    ngx_etcd_set_variable_use_t *use, ngx_http_variable_value_t *v);
+    ngx_etcd_set_use_t *use, ngx_http_variable_value_t *v);
 
 
 #endif /* _NGX_HTTP_ETCD_PEM_H_INCLUDED_ */

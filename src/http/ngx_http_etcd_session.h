@@ -23,7 +23,7 @@
 /* A certificate or key that a handshake has read. */
 
 typedef struct {
-    ngx_etcd_set_variable_use_t  *use;
+    ngx_etcd_set_use_t  *use;
     u_char                       *buf;        /* NULL: not read */
     ngx_str_t                     value;
     ngx_str_t                     key;        /* in the map; empty: none */

@@ -7,25 +7,55 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
-#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_pem.h>
 #include <ngx_http_etcd_set.h>
-#include <ngx_http_etcd_value.h>
+
+
+ngx_variable_value_t *
+ngx_http_etcd_set_value(void *request, ngx_uint_t index)
+{
+    return ngx_http_get_flushed_variable(request, index);
+}
+
+
+void *
+ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_str_t *text)
+{
+    ngx_http_complex_value_t          *value;
+    ngx_http_compile_complex_value_t   ccv;
+
+    value = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (value == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = text;
+    ccv.complex_value = value;
+
+    return (ngx_http_compile_complex_value(&ccv) == NGX_OK) ? value : NULL;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_set_text(void *request, void *compiled, ngx_str_t *text)
+{
+    return ngx_http_complex_value(request, compiled, text);
+}
 
 
 static ngx_int_t
 ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data)
 {
-    u_char                        buf[NGX_ETCD_PATTERN_PREFIX];
-    ngx_int_t                     rc;
-    ngx_str_t                     key, split;
-    ngx_http_etcd_loc_conf_t     *elcf;
-    ngx_etcd_set_variable_use_t  *use;
+    ngx_etcd_set_use_t        *use;
+    ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    use = ngx_etcd_set_variable_find(elcf->sets, (void *) data);
+    use = ngx_etcd_set_use_find(elcf->sets, (void *) data);
 
     if (use == NULL) {
         v->not_found = 1;
@@ -36,81 +66,47 @@ ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return ngx_http_etcd_pem_get(r, elcf->sets, use, v);
     }
 
-    rc = ngx_etcd_set_variable_key(use, ngx_http_etcd_value_get, r, buf,
-                                   &key);
-
-    if (rc == NGX_ERROR
-        || (use->split != NULL
-            && ngx_http_complex_value(r, use->split, &split) != NGX_OK))
-    {
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_set_variable_get(use->sv, (rc == NGX_OK) ? &key : NULL,
-                                     use->split ? &split : NULL, v, r->pool);
+    return ngx_etcd_set_use_get(use, r, v, r->pool);
 }
 
 
-static ngx_http_variable_t *
-ngx_http_etcd_set_variable(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+static ngx_int_t
+ngx_http_etcd_set_define(ngx_conf_t *cf, ngx_str_t *name, void **variable)
 {
-    ngx_str_t             name;
-    ngx_http_variable_t  *variable;
+    ngx_http_variable_t  *v;
 
-    name.data = sv->name.data + 1;
-    name.len = sv->name.len - 1;
-
-    variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
-    if (variable == NULL) {
-        return NULL;
+    v = ngx_http_add_variable(cf, name, NGX_HTTP_VAR_CHANGEABLE);
+    if (v == NULL) {
+        return NGX_ERROR;
     }
 
-    if (variable->get_handler != NULL
-        && variable->get_handler != ngx_http_etcd_set_get)
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "variable \"%V\" is already defined",
-                           &sv->name);
-        return NULL;
+    if (v->get_handler != NULL && v->get_handler != ngx_http_etcd_set_get) {
+        return NGX_DECLINED;
     }
 
-    variable->get_handler = ngx_http_etcd_set_get;
-    variable->data = (uintptr_t) variable;
+    v->get_handler = ngx_http_etcd_set_get;
+    v->data = (uintptr_t) v;
+
+    *variable = v;
 
     /*
      * An indexed variable is evaluated once per request, also for SSI and
      * scripts, which read variables by name.
      */
 
-    return (ngx_http_get_variable_index(cf, &name) != NGX_ERROR) ? variable
-                                                                 : NULL;
+    return (ngx_http_get_variable_index(cf, name) != NGX_ERROR) ? NGX_OK
+                                                               : NGX_ERROR;
 }
 
 
-/* Finds the variables of the key, and compiles the text of split=. */
-
-static ngx_int_t
-ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_etcd_set_variable_use_t *use)
-{
-    ngx_etcd_set_variable_t  *sv;
-
-    sv = use->sv;
-
-    if (ngx_etcd_pattern_values_find(cf, &sv->pattern,
-                                     ngx_http_get_variable_index, use->indices)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (sv->split.data == NULL) {
-        return NGX_OK;
-    }
-
-    use->split = ngx_http_etcd_value_compile(cf, &sv->split);
-
-    return (use->split != NULL) ? NGX_OK : NGX_ERROR;
-}
+static const ngx_etcd_set_module_t  ngx_http_etcd_set_module = {
+    0,
+    ngx_http_etcd_set_define,
+    ngx_http_get_variable_index,
+    ngx_http_etcd_set_value,
+    ngx_http_etcd_set_compile,
+    ngx_http_etcd_set_text
+};
 
 
 char *
@@ -118,90 +114,18 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_etcd_loc_conf_t *elcf = conf;
 
-    ngx_http_variable_t          *variable;
-    ngx_etcd_set_variable_t      *sv;
-    ngx_etcd_set_variable_use_t  *use;
-
-    sv = ngx_etcd_set_variable_add(cf, 0);
-    if (sv == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    variable = ngx_http_etcd_set_variable(cf, sv);
-    if (variable == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    use = ngx_etcd_set_variable_use(cf, &elcf->sets, variable, sv);
-    if (use == NULL) {
-        return NGX_CONF_ERROR;
-    }
-
-    return (ngx_http_etcd_set_compile(cf, use) == NGX_OK) ? NGX_CONF_OK
-                                                          : NGX_CONF_ERROR;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_set_check_one(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
-{
-    ngx_str_t                   name, *unknown;
-    ngx_http_variable_t        *variable;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    /* nginx would not say where the variable is used */
-
-    unknown = ngx_etcd_variable_unknown(&sv->pattern,
-                                        &cmcf->variables_keys->keys,
-                                        &cmcf->prefix_variables);
-    if (unknown != NULL) {
-        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                      "unknown \"%V\" variable in the key of \"etcd_set\" in "
-                      "%s:%ui", ngx_etcd_shown(unknown), sv->file, sv->line);
-        return NGX_ERROR;
-    }
-
-    /* directives like "map" redefine a variable without a check */
-
-    name.data = sv->name.data + 1;
-    name.len = sv->name.len - 1;
-
-    variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_CHANGEABLE);
-    if (variable == NULL) {
-        return NGX_ERROR;
-    }
-
-    if (variable->get_handler != ngx_http_etcd_set_get) {
-        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                      "variable \"%V\" of \"etcd_set\" in %s:%ui is redefined "
-                      "by another directive", ngx_etcd_shown(&sv->name),
-                      sv->file, sv->line);
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
+    return ngx_etcd_set_use(cf, &elcf->sets, &ngx_http_etcd_set_module);
 }
 
 
 ngx_int_t
 ngx_http_etcd_set_check(ngx_conf_t *cf)
 {
-    ngx_uint_t                 i;
-    ngx_etcd_main_conf_t      *emcf;
-    ngx_etcd_set_variable_t  **variables;
+    ngx_http_core_main_conf_t  *cmcf;
 
-    emcf = ngx_etcd_conf_main(cf->cycle);
-    variables = emcf->set_variables.elts;
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
 
-    for (i = 0; i < emcf->set_variables.nelts; i++) {
-        if (!variables[i]->stream
-            && ngx_http_etcd_set_check_one(cf, variables[i]) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
+    return ngx_etcd_set_use_check(cf, &ngx_http_etcd_set_module,
+                                  &cmcf->variables_keys->keys,
+                                  &cmcf->prefix_variables);
 }

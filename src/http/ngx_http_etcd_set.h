@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The directive "etcd_set" in http.
+ * The directive "etcd_set" in http; values of variables, and texts with them.
  */
 
 
@@ -15,6 +15,12 @@
 #include <ngx_http.h>
 #include <ngx_http_etcd.h>
 
+
+/* Evaluates a variable for a request; an ngx_etcd_pattern_value_pt. */
+ngx_variable_value_t *ngx_http_etcd_set_value(void *request, ngx_uint_t index);
+
+/* Compiles the text to an ngx_http_complex_value_t; NULL: an error. */
+void *ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_str_t *text);
 
 char *ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 

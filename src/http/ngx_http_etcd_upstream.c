@@ -11,7 +11,7 @@
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_wait.h>
 #include <ngx_http_etcd_upstream.h>
-#include <ngx_http_etcd_value.h>
+#include <ngx_http_etcd_set.h>
 
 
 static ngx_int_t
@@ -236,7 +236,7 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
 
     } else {
         table = ngx_etcd_pattern_values_table(escf->upstream.service,
-                                              ngx_http_etcd_value_get, r, &rc);
+                                              ngx_http_etcd_set_value, r, &rc);
 
         if (table == NULL) {
             return ngx_http_etcd_refuse(r, rc);
@@ -392,7 +392,7 @@ ngx_http_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return rv;
     }
 
-    escf->key = ngx_http_etcd_value_compile(cf, &escf->upstream.key);
+    escf->key = ngx_http_etcd_set_compile(cf, &escf->upstream.key);
 
     return (escf->key != NULL) ? NGX_CONF_OK : NGX_CONF_ERROR;
 }

@@ -11,7 +11,7 @@
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_upstream.h>
-#include <ngx_http_etcd_value.h>
+#include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_variable.h>
 
 
@@ -112,7 +112,7 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 
     if (!ngx_etcd_pin_owned(pd, r->upstream)) {
         table = ngx_etcd_pattern_values_table(escf->upstream.service,
-                                              ngx_http_etcd_value_get, r, &rc);
+                                              ngx_http_etcd_set_value, r, &rc);
 
         if (table == NULL) {
             return (rc == NGX_DECLINED || rc == NGX_BUSY) ? NGX_OK : NGX_ERROR;

@@ -10,7 +10,7 @@
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_require_leader.h>
-#include <ngx_http_etcd_value.h>
+#include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_wait.h>
 
 
@@ -357,7 +357,7 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
     }
 
     table = ngx_etcd_pattern_values_table(elcf->wait->service,
-                                          ngx_http_etcd_value_get, r, &rc);
+                                          ngx_http_etcd_set_value, r, &rc);
 
     /* a set that does not exist is refused later */
 

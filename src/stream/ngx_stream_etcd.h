@@ -18,7 +18,7 @@
 #include <ngx_etcd_require_leader.h>
 #include <ngx_etcd_request_lock.h>
 #include <ngx_etcd_peer_data.h>
-#include <ngx_etcd_set_variable.h>
+#include <ngx_etcd_set_use.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_variable.h>
 #include <ngx_etcd_wait.h>
@@ -39,7 +39,7 @@ typedef struct {
     ngx_etcd_require_leader_t    require_leader;
     ngx_array_t                 *locks;    /* ngx_etcd_lock_conf_t; NULL:
                                               none */
-    ngx_array_t                 *sets;     /* ngx_etcd_set_variable_use_t;
+    ngx_array_t                 *sets;     /* ngx_etcd_set_use_t;
                                               NULL: none */
     ngx_uint_t                   lock_lost;  /* ngx_etcd_lock_lost_e */
     ngx_stream_upstream_init_peer_pt  init_peer;  /* the balancer's, saved by

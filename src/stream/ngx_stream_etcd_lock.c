@@ -10,7 +10,7 @@
 #include <ngx_stream_etcd_lock.h>
 #include <ngx_stream_etcd_wait.h>
 #include <ngx_stream_etcd_upstream.h>
-#include <ngx_stream_etcd_value.h>
+#include <ngx_stream_etcd_set.h>
 
 
 static ngx_stream_filter_pt  ngx_stream_next_filter;
@@ -21,7 +21,7 @@ ngx_stream_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_stream_etcd_srv_conf_t *escf = conf;
 
-    return ngx_etcd_lock_conf(cf, &escf->locks, ngx_stream_etcd_value_compile);
+    return ngx_etcd_lock_conf(cf, &escf->locks, ngx_stream_etcd_set_compile);
 }
 
 

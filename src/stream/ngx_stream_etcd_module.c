@@ -211,7 +211,7 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
         emcf->require_leader = 1;
     }
 
-    return (ngx_etcd_set_variable_inherit(&conf->sets, prev->sets) == NGX_OK)
+    return (ngx_etcd_set_use_inherit(&conf->sets, prev->sets) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
 

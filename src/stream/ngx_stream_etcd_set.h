@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The directive "etcd_set" in stream.
+ * The directive "etcd_set" in stream; values of variables, and texts with them.
  */
 
 
@@ -15,6 +15,13 @@
 #include <ngx_stream.h>
 #include <ngx_stream_etcd.h>
 
+
+/* Evaluates a variable for a session; an ngx_etcd_pattern_value_pt. */
+ngx_variable_value_t *ngx_stream_etcd_set_value(void *session,
+    ngx_uint_t index);
+
+/* Compiles the text to an ngx_stream_complex_value_t; NULL: an error. */
+void *ngx_stream_etcd_set_compile(ngx_conf_t *cf, ngx_str_t *text);
 
 char *ngx_stream_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 

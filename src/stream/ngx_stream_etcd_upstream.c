@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_stream.h>
 #include <ngx_stream_etcd_upstream.h>
-#include <ngx_stream_etcd_value.h>
+#include <ngx_stream_etcd_set.h>
 
 
 static ngx_stream_session_t  *ngx_stream_etcd_reserve_session;
@@ -291,7 +291,7 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
      */
 
     table = ngx_etcd_pattern_values_table(escf->upstream.service,
-                                          ngx_stream_etcd_value_get, s, &rc);
+                                          ngx_stream_etcd_set_value, s, &rc);
 
     if (table == NULL) {
         return ngx_stream_etcd_refuse(s, escf->upstream.service, rc);
@@ -410,7 +410,7 @@ ngx_stream_etcd_upstream_balance(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return rv;
     }
 
-    escf->key = ngx_stream_etcd_value_compile(cf, &escf->upstream.key);
+    escf->key = ngx_stream_etcd_set_compile(cf, &escf->upstream.key);
 
     return (escf->key != NULL) ? NGX_CONF_OK : NGX_CONF_ERROR;
 }

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_stream.h>
 #include <ngx_stream_etcd_upstream.h>
-#include <ngx_stream_etcd_value.h>
+#include <ngx_stream_etcd_set.h>
 #include <ngx_stream_etcd_wait.h>
 
 
@@ -475,7 +475,7 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
     }
 
     table = ngx_etcd_pattern_values_table(escf->wait->service,
-                                          ngx_stream_etcd_value_get, s, &rc);
+                                          ngx_stream_etcd_set_value, s, &rc);
 
     /* a set that does not exist is refused later */
 

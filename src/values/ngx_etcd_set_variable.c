@@ -6,15 +6,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_default_file.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_pem.h>
+#include <ngx_etcd_secret.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_value_object.h>
-#include <ngx_etcd_variable.h>
 
 
 /* contexts: keys with variables; http; after "type=pem" */
@@ -152,6 +151,91 @@ ngx_etcd_set_variable_allowed(ngx_etcd_option_t *option, void *conf)
 }
 
 
+/* Returns what is wrong with the file, or NULL. */
+
+static char *
+ngx_etcd_set_variable_content(ngx_fd_t fd, ngx_uint_t max_bits,
+    ngx_str_t *content, ngx_pool_t *pool)
+{
+    off_t            size;
+    u_char          *scratch;
+    ngx_file_info_t  fi;
+
+    if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR || !ngx_is_file(&fi)) {
+        return "it is not a regular file";
+    }
+
+    size = ngx_file_size(&fi);
+
+    if (size > NGX_ETCD_VALUE_MAP_MAX_SIZE) {
+        return "it is larger than 64k";
+    }
+
+    content->data = ngx_etcd_secret_palloc(pool, NGX_ETCD_PEM_ROOM(size));
+    scratch = ngx_etcd_secret_palloc(pool, ngx_max(size, 1));
+
+    if (content->data == NULL || scratch == NULL) {
+        return "it cannot be read: no memory";
+    }
+
+    if (ngx_read_fd(fd, content->data, size) != size) {
+        return "it cannot be read";
+    }
+
+    content->len = size;
+    ngx_etcd_value_trim(content);
+
+    return ngx_etcd_pem_blocks(content, max_bits, scratch);
+}
+
+
+/* The file is read with the rights of the master. */
+
+static ngx_int_t
+ngx_etcd_set_variable_file(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    char       *err;
+    ngx_fd_t    fd;
+    ngx_str_t   path;
+
+    if (sv->default_file.len == 0) {
+        return NGX_OK;
+    }
+
+    path = sv->default_file;
+
+    if (ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    fd = ngx_open_file(path.data, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK,
+                       NGX_FILE_OPEN, 0);
+
+    if (fd == NGX_INVALID_FILE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+                           "parameter \"default_file=%V\" cannot be opened: "
+                           ngx_open_file_n " \"%V\" failed",
+                           &sv->default_file, &path);
+        return NGX_ERROR;
+    }
+
+    err = ngx_etcd_set_variable_content(fd, sv->max_bits, &sv->otherwise,
+                                        cf->pool);
+
+    (void) ngx_close_file(fd);
+
+    if (err == NULL) {
+        return NGX_OK;
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "parameter \"default_file=%V\" is invalid: \"%V\": %s",
+                       &sv->default_file, &path, err);
+
+    return NGX_ERROR;
+}
+
+
 static ngx_int_t
 ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
@@ -187,8 +271,7 @@ ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_ERROR;
     }
 
-    return ngx_etcd_default_file_read(cf, &sv->default_file, sv->max_bits,
-                                      &sv->otherwise);
+    return ngx_etcd_set_variable_file(cf, sv);
 }
 
 
@@ -272,96 +355,6 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
 }
 
 
-ngx_etcd_set_variable_use_t *
-ngx_etcd_set_variable_use(ngx_conf_t *cf, ngx_array_t **uses, void *variable,
-    ngx_etcd_set_variable_t *sv)
-{
-    ngx_etcd_set_variable_use_t  *use;
-
-    if (*uses == NULL) {
-        *uses = ngx_array_create(cf->pool, 4,
-                                 sizeof(ngx_etcd_set_variable_use_t));
-        if (*uses == NULL) {
-            return NULL;
-        }
-    }
-
-    if (ngx_etcd_set_variable_find(*uses, variable) != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate variable \"%V\"",
-                           &sv->name);
-        return NULL;
-    }
-
-    use = ngx_array_push(*uses);
-    if (use == NULL) {
-        return NULL;
-    }
-
-    use->variable = variable;
-    use->sv = sv;
-    use->split = NULL;
-
-    return use;
-}
-
-
-ngx_int_t
-ngx_etcd_set_variable_inherit(ngx_array_t **uses, ngx_array_t *outer)
-{
-    ngx_uint_t                    i;
-    ngx_etcd_set_variable_use_t  *use, *inherited;
-
-    if (*uses == NULL) {
-        *uses = outer;
-        return NGX_OK;
-    }
-
-    if (outer == NULL) {
-        return NGX_OK;
-    }
-
-    use = outer->elts;
-
-    for (i = 0; i < outer->nelts; i++) {
-
-        if (ngx_etcd_set_variable_find(*uses, use[i].variable) != NULL) {
-            continue;
-        }
-
-        inherited = ngx_array_push(*uses);
-        if (inherited == NULL) {
-            return NGX_ERROR;
-        }
-
-        *inherited = use[i];
-    }
-
-    return NGX_OK;
-}
-
-
-ngx_etcd_set_variable_use_t *
-ngx_etcd_set_variable_find(ngx_array_t *uses, void *variable)
-{
-    ngx_uint_t                    i;
-    ngx_etcd_set_variable_use_t  *use;
-
-    if (uses == NULL) {
-        return NULL;
-    }
-
-    use = uses->elts;
-
-    for (i = 0; i < uses->nelts; i++) {
-        if (use[i].variable == variable) {
-            return &use[i];
-        }
-    }
-
-    return NULL;
-}
-
-
 ngx_int_t
 ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
@@ -407,123 +400,4 @@ ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
     }
 
     return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_set_variable_key(ngx_etcd_set_variable_use_t *use,
-    ngx_etcd_pattern_value_pt get, void *request, u_char *buf, ngx_str_t *key)
-{
-    ngx_str_t            prefix, values[NGX_ETCD_PATTERN_VARIABLES];
-    ngx_etcd_pattern_t  *pattern;
-
-    pattern = &use->sv->pattern;
-
-    if (ngx_etcd_pattern_values_read(pattern, use->indices, get, request,
-                                     values)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_pattern_prefix(pattern, values, buf, &prefix) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    ngx_etcd_pattern_name(pattern, &prefix, key);
-
-    return NGX_OK;
-}
-
-
-/*
- * Reads the value, or its table for split=, valid until the next call.
- * NGX_DECLINED: there is none.
- */
-
-static ngx_int_t
-ngx_etcd_set_variable_read_value(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
-    ngx_str_t *value)
-{
-    ngx_etcd_value_map_read_t  read;
-
-    read.part = (sv->split.data != NULL) ? NGX_ETCD_VALUE_MAP_TABLE
-                                         : NGX_ETCD_VALUE_MAP_TEXT;
-    read.buf = sv->map->copy;
-
-    if (key == NULL
-        || ngx_etcd_value_map_get(sv->map, key, &read) != NGX_OK
-        || (sv->split.data != NULL && read.value.len == 0))
-    {
-        return NGX_DECLINED;
-    }
-
-    *value = read.value;
-
-    return NGX_OK;
-}
-
-
-/* Copies the value: a request keeps its value when the key changes. */
-
-ngx_int_t
-ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv, ngx_str_t *key,
-    ngx_str_t *split, ngx_variable_value_t *v, ngx_pool_t *pool)
-{
-    u_char     *p;
-    ngx_int_t   rc;
-    ngx_str_t   name, value;
-
-    name.data = sv->name.data + 1;
-    name.len = sv->name.len - 1;
-
-    rc = ngx_etcd_set_variable_read_value(sv, key, &value);
-
-    if (rc == NGX_OK) {
-        if (split != NULL) {
-            value = ngx_etcd_split_pick(&value,
-                                        ngx_murmur_hash2(split->data,
-                                                         split->len));
-        }
-
-        p = ngx_pnalloc(pool, ngx_max(value.len, 1));
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(p, value.data, value.len);
-        value.data = p;
-
-    } else {
-        value = sv->otherwise;
-
-        if (value.data == NULL) {
-            ngx_str_set(&value, "");
-        }
-    }
-
-    ngx_etcd_variable_value(&name, v, value.data, value.len);
-
-    /* a request that waits until etcd was read does not keep the default */
-
-    v->no_cacheable = (rc != NGX_OK
-                       && sv->map->map->state == NGX_ETCD_VALUE_LOADING);
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_set_variable_report(ngx_etcd_set_variable_t *sv, char *why)
-{
-    if (sv->reported) {
-        return;
-    }
-
-    sv->reported = 1;
-
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                  "etcd: variable \"%V\" of \"etcd_set\" in %s:%ui has no "
-                  "value: %s", ngx_etcd_shown(&sv->name), sv->file, sv->line,
-                  why);
 }

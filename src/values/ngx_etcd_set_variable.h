@@ -2,8 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Variables with the values of keys: the "etcd_set" directive and the
- * evaluation in a request.
+ * Variables with the values of keys: the "etcd_set" directive.
  *
  * The values are in value maps (ngx_etcd_value_map.h): one for each key without
  * variables, and one for all patterns of a cluster with the same literal part.
@@ -17,7 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_pattern_values.h>
+#include <ngx_etcd_pattern.h>
 #include <ngx_etcd_value_map.h>
 
 
@@ -27,7 +26,7 @@ typedef struct {
     ngx_etcd_conf_t           *cluster;
     ngx_str_t                  key;           /* the configured key */
     ngx_etcd_pattern_t         pattern;       /* of the key */
-    ngx_etcd_value_map_conf_t *map;           /* that has the pattern */
+    ngx_etcd_value_map_conf_t *map;           /* has the pattern */
     ngx_str_t                  otherwise;     /* default=, or the content of
                                                  default_file= */
     ngx_str_t                  split;         /* no data: none */
@@ -42,37 +41,9 @@ typedef struct {
 } ngx_etcd_set_variable_t;
 
 
-/* A variable in a context and those within it. */
-
-typedef struct {
-    void                      *variable;      /* of http or stream */
-    ngx_etcd_set_variable_t   *sv;
-    ngx_int_t                  indices[NGX_ETCD_PATTERN_VARIABLES];
-    void                      *split;         /* a complex value; NULL: none */
-} ngx_etcd_set_variable_use_t;
-
-
 /* Handles the directive at hand.  NULL: invalid (logged), or no memory. */
 ngx_etcd_set_variable_t *ngx_etcd_set_variable_add(ngx_conf_t *cf,
     ngx_uint_t stream);
-
-/*
- * Adds a variable to those of a context; NULL: it is there already (logged),
- * or no memory.
- */
-ngx_etcd_set_variable_use_t *ngx_etcd_set_variable_use(ngx_conf_t *cf,
-    ngx_array_t **uses, void *variable, ngx_etcd_set_variable_t *sv);
-
-/* Contexts inherit the variables, and may override some of them. */
-ngx_int_t ngx_etcd_set_variable_inherit(ngx_array_t **uses,
-    ngx_array_t *outer);
-
-/*
- * Finds a variable among those of a context, which may be NULL.  NULL: it has
- * no value there.
- */
-ngx_etcd_set_variable_use_t *ngx_etcd_set_variable_find(ngx_array_t *uses,
-    void *variable);
 
 /* Called after the whole configuration was read. */
 ngx_int_t ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf,
@@ -84,26 +55,6 @@ ngx_int_t ngx_etcd_set_variable_check(ngx_etcd_main_conf_t *emcf,
  */
 ngx_int_t ngx_etcd_set_variable_declare(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_t *old);
-
-/*
- * Makes the key of a request in buf, which has NGX_ETCD_PATTERN_PREFIX bytes;
- * "key" is without the literal part, as in the map.  NGX_DECLINED: there is no
- * such key; NGX_ERROR: a variable of the key cannot be evaluated.
- */
-ngx_int_t ngx_etcd_set_variable_key(ngx_etcd_set_variable_use_t *use,
-    ngx_etcd_pattern_value_pt get, void *request, u_char *buf, ngx_str_t *key);
-
-/*
- * Reads the current value; memory is allocated from the pool.  "key" is that
- * in the map, NULL: none; "split" is the text whose hash picks a name.  Not
- * for secrets.  NGX_OK or NGX_ERROR.
- */
-ngx_int_t ngx_etcd_set_variable_get(ngx_etcd_set_variable_t *sv,
-    ngx_str_t *key, ngx_str_t *split, ngx_variable_value_t *v,
-    ngx_pool_t *pool);
-
-/* Reports once in this worker why the variable has no value. */
-void ngx_etcd_set_variable_report(ngx_etcd_set_variable_t *sv, char *why);
 
 
 #endif /* _NGX_ETCD_SET_VARIABLE_H_INCLUDED_ */

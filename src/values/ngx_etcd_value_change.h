@@ -38,8 +38,9 @@ typedef struct {
 
 
 /*
- * Copies the change with its key and value, if not longer than any value of the
- * map, a secret into memory of secrets with room for its blocks.  NULL: no memory.
+ * Copies the change with its key and value, if it is not longer than any value
+ * of the map may be, a secret into memory of secrets with room for its blocks.
+ * NULL: no memory.
  */
 ngx_etcd_value_change_t *ngx_etcd_value_change_copy(
     ngx_etcd_value_map_conf_t *conf, ngx_etcd_value_change_t *change,
