@@ -124,7 +124,7 @@ struct ngx_etcd_cluster_s {
                                                    and have caught up */
     ngx_uint_t                   reconnects;
     ngx_uint_t                   resyncs;
-    ngx_uint_t                   repairs;       /* keys corrected by audits */
+    ngx_uint_t                   repairs;       /* lists after audits */
     ngx_uint_t                   too_many_pings;
     ngx_msec_t                   reported;      /* time of the last outage that
                                                    was logged; 0: none */

@@ -256,9 +256,7 @@ ngx_etcd_fanout_event(ngx_etcd_fanout_t *fanout, Etcd__Event *event)
 
     deleted = (event->type == ETCD__EVENT__EVENT_TYPE__DELETE);
 
-    if (deleted) {
-        ngx_etcd_mirror_audit_deleted(&fanout->audit, &key);
-    }
+    ngx_etcd_mirror_audit_event(&fanout->audit, event->kv->mod_revision);
 
     part = fanout->find(fanout, &key, !deleted);
 
@@ -373,50 +371,6 @@ ngx_etcd_fanout_failed(ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status,
 }
 
 
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_fanout_entry(void *data, ngx_str_t *key)
-{
-    ngx_etcd_fanout_t *fanout = data;
-
-    ngx_etcd_fanout_part_t  *part;
-
-    part = fanout->find(fanout, key, 0);
-
-    return (part != NULL) ? ngx_etcd_mirror_find(part->mirror, key) : NULL;
-}
-
-
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_fanout_next(void *data, ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_fanout_t *fanout = data;
-
-    ngx_queue_t  *q;
-
-    if (entry == NULL) {
-        q = ngx_queue_head(&fanout->parts);
-
-    } else {
-        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
-                                          entry);
-        q = ngx_queue_next(&fanout->cursor->queue);
-    }
-
-    while (entry == NULL && q != ngx_queue_sentinel(&fanout->parts)) {
-        fanout->cursor = ngx_etcd_fanout_part(q);
-        entry = ngx_etcd_mirror_entry_any(&fanout->cursor->mirror->entries,
-                                          NULL);
-        q = ngx_queue_next(q);
-    }
-
-    if (entry == NULL) {
-        fanout->cursor = NULL;
-    }
-
-    return entry;
-}
-
-
 static int64_t
 ngx_etcd_fanout_known_revision(void *data)
 {
@@ -463,8 +417,7 @@ ngx_etcd_fanout_init(ngx_etcd_fanout_t *fanout, ngx_log_t *log)
     audit->watch = watch;
     audit->log = log;
     audit->wants = fanout->wants;
-    audit->find = ngx_etcd_fanout_entry;
-    audit->next = ngx_etcd_fanout_next;
+    audit->sum = &fanout->sum;
     audit->revision = ngx_etcd_fanout_known_revision;
     audit->differs = ngx_etcd_fanout_differs;
     audit->data = fanout;
@@ -529,6 +482,9 @@ ngx_etcd_fanout_add(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 
     ngx_queue_insert_tail(&fanout->parts, &part->queue);
 
+    fanout->sum += part->mirror->entries.own;
+    part->mirror->entries.sum = &fanout->sum;
+
     part->mirror->relist = ngx_etcd_fanout_again;
     part->mirror->fanout = fanout;
 
@@ -550,14 +506,6 @@ ngx_etcd_fanout_remove(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 
     if (part->touched || part->listed) {
         ngx_queue_remove(&part->turn);
-    }
-
-    if (fanout->cursor == part) {
-
-        /* the audit goes on with the next part */
-
-        ngx_etcd_mirror_audit_void(&fanout->audit);
-        fanout->cursor = NULL;
     }
 }
 

@@ -97,7 +97,7 @@ struct ngx_etcd_fanout_s {
     ngx_event_t                  finish;       /* posted: ends lists */
     ngx_etcd_grpc_status_e       reported;     /* last status logged */
     ngx_log_t                   *log;
-    ngx_etcd_fanout_part_t      *cursor;       /* of an audit */
+    uint64_t                     sum;          /* of the keys of all parts */
     ngx_etcd_mirror_audit_t      audit;
 };
 
@@ -118,7 +118,10 @@ void ngx_etcd_fanout_stop(ngx_etcd_fanout_t *fanout);
 void ngx_etcd_fanout_add(ngx_etcd_fanout_t *fanout,
     ngx_etcd_fanout_part_t *part);
 
-/* Removes a part; the mirror is the owner's. */
+/*
+ * Removes a part; the mirror is the owner's, and is destroyed before the
+ * fan-out.
+ */
 void ngx_etcd_fanout_remove(ngx_etcd_fanout_t *fanout,
     ngx_etcd_fanout_part_t *part);
 

@@ -21,22 +21,6 @@ ngx_etcd_mirror_wanted(void *data, ngx_str_t *key)
 }
 
 
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_audit_find(void *data, ngx_str_t *key)
-{
-    return ngx_etcd_mirror_find(data, key);
-}
-
-
-static ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_audit_next(void *data, ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_mirror_t *mirror = data;
-
-    return ngx_etcd_mirror_entry_any(&mirror->entries, entry);
-}
-
-
 static int64_t
 ngx_etcd_mirror_known_revision(void *data)
 {
@@ -66,8 +50,7 @@ ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log)
     audit->watch = &mirror->watch;
     audit->log = log;
     audit->wants = ngx_etcd_mirror_wanted;
-    audit->find = ngx_etcd_mirror_audit_find;
-    audit->next = ngx_etcd_mirror_audit_next;
+    audit->sum = &mirror->entries.own;
     audit->revision = ngx_etcd_mirror_known_revision;
     audit->differs = ngx_etcd_mirror_differs;
     audit->data = mirror;
@@ -84,10 +67,21 @@ ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror, ngx_str_t *key,
 
     if (entry != NULL) {
         entry->mod_revision = mod_revision;
+        ngx_etcd_mirror_entry_place(&mirror->entries, entry);
         mirror->entries.n++;
     }
 
     return entry;
+}
+
+
+void
+ngx_etcd_mirror_revise(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, int64_t mod_revision)
+{
+    ngx_etcd_mirror_entry_unplace(&mirror->entries, entry);
+    entry->mod_revision = mod_revision;
+    ngx_etcd_mirror_entry_place(&mirror->entries, entry);
 }
 
 
@@ -603,11 +597,11 @@ ngx_etcd_mirror_event(ngx_etcd_mirror_t *mirror, Etcd__Event *event)
         return NGX_OK;
     }
 
+    ngx_etcd_mirror_audit_event(&mirror->audit, kv->mod_revision);
+
     if (!deleted) {
         return ngx_etcd_mirror_put(mirror, entry, kv, 0);
     }
-
-    ngx_etcd_mirror_audit_deleted(&mirror->audit, &key);
 
     if (entry != NULL) {
         ngx_etcd_mirror_remove(mirror, entry, kv->mod_revision);

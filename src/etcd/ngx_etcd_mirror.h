@@ -165,6 +165,10 @@ void ngx_etcd_mirror_init(ngx_etcd_mirror_t *mirror, ngx_log_t *log);
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_seed(ngx_etcd_mirror_t *mirror,
     ngx_str_t *key, int64_t mod_revision);
 
+/* The key of such an entry existed at another mod_revision. */
+void ngx_etcd_mirror_revise(ngx_etcd_mirror_t *mirror,
+    ngx_etcd_mirror_entry_t *entry, int64_t mod_revision);
+
 /* NGX_ERROR: no memory */
 ngx_int_t ngx_etcd_mirror_start(ngx_etcd_mirror_t *mirror,
     ngx_etcd_watch_stream_t *stream);

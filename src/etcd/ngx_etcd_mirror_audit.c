@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_mirror_audit.h>
-#include <ngx_etcd_str.h>
 
 
 typedef enum {
@@ -33,18 +32,9 @@ struct ngx_etcd_mirror_audit_run_s {
     uint64_t                       asked;      /* ngx_etcd_clock() of the
                                                   answer */
 
-    ngx_rbtree_t                   deleted;    /* keys */
-    ngx_rbtree_node_t              sentinel;
-    ngx_uint_t                     ndeleted;
-
-    ngx_etcd_mirror_entry_t       *entry;      /* the next one to look at;
-                                                  NULL: end */
-    unsigned                       looking:1;  /* for entries whose keys are not
-                                                  in etcd */
-
-    ngx_uint_t                     found;      /* number of differences */
-    size_t                         first_len;
-    u_char                         first[NGX_ETCD_MIRROR_AUDIT_SHOWN];
+    uint64_t                       known;      /* sum of the entries at the
+                                                  revision */
+    uint64_t                       sum;        /* of the listed keys */
 };
 
 
@@ -80,19 +70,25 @@ ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_audit_t *audit)
 }
 
 
+/* A part of the revision after the mirror's may have been reported. */
+
 static void
 ngx_etcd_mirror_audit_list(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_audit_run_t  *run;
 
-    if (!ngx_etcd_mirror_audit_undisturbed(audit)) {
+    run = audit->run;
+    run->revision = ngx_max(run->revision, audit->revision(audit->data));
+
+    if (!ngx_etcd_mirror_audit_undisturbed(audit)
+        || audit->last > run->revision)
+    {
         ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    run = audit->run;
-
     run->state = NGX_ETCD_MIRROR_AUDIT_LISTING;
+    run->known = *audit->sum;
     run->list.pinned = run->revision;
 
     ngx_etcd_list_start(&run->list);
@@ -181,112 +177,12 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
 }
 
 
-static void
-ngx_etcd_mirror_audit_found(ngx_etcd_mirror_audit_run_t *run, ngx_str_t *key)
-{
-    if (run->found++ == 0) {
-        run->first_len = ngx_min(key->len, NGX_ETCD_MIRROR_AUDIT_SHOWN);
-        ngx_memcpy(run->first, key->data, run->first_len);
-    }
-}
-
-
-static void
-ngx_etcd_mirror_audit_look(ngx_etcd_mirror_audit_t *audit)
-{
-    ngx_etcd_mirror_entry_t      *entry;
-    ngx_etcd_mirror_audit_run_t  *run;
-
-    run = audit->run;
-    entry = run->entry;
-
-    if (entry->audited != audit->mark && entry->mod_revision <= run->revision) {
-        ngx_etcd_mirror_audit_found(run, &entry->key);
-    }
-
-    run->entry = audit->next(audit->data, entry);
-}
-
-
-/*
- * Finds the entries whose keys are not in etcd.  NGX_AGAIN: others are left.
- * Events may come in between.
- */
-
-static ngx_int_t
-ngx_etcd_mirror_audit_missing(ngx_etcd_mirror_audit_t *audit)
-{
-    uint64_t                      until;
-    ngx_uint_t                    n;
-    ngx_etcd_mirror_audit_run_t  *run;
-
-    run = audit->run;
-
-    if (!run->looking) {
-        run->looking = 1;
-        run->entry = audit->next(audit->data, NULL);
-    }
-
-    until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-
-    for (n = 1; run->entry != NULL; n++) {
-
-        ngx_etcd_mirror_audit_look(audit);
-
-        if (n == audit->piece || ngx_etcd_time_budget_now() >= until) {
-            return NGX_AGAIN;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_etcd_mirror_audit_key(ngx_etcd_mirror_audit_t *audit, Etcd__KeyValue *kv)
-{
-    uint32_t                      hash;
-    ngx_str_t                     key;
-    ngx_etcd_mirror_entry_t      *entry;
-    ngx_etcd_mirror_audit_run_t  *run;
-
-    run = audit->run;
-
-    key = ngx_etcd_bytes_str(&kv->key);
-
-    if (!audit->wants(audit->data, &key)) {
-        return;
-    }
-
-    entry = audit->find(audit->data, &key);
-
-    if (entry == NULL) {
-        hash = ngx_murmur_hash2(key.data, key.len);
-
-        if (ngx_str_rbtree_lookup(&run->deleted, &key, hash) == NULL) {
-            ngx_etcd_mirror_audit_found(run, &key);
-        }
-
-        return;
-    }
-
-    entry->audited = audit->mark;
-
-    if (entry->mod_revision <= run->revision
-        && (entry->mod_revision != kv->mod_revision
-            || (entry->create_revision != 0
-                && entry->create_revision != kv->create_revision)))
-    {
-        ngx_etcd_mirror_audit_found(run, &key);
-    }
-}
-
-
 static ngx_int_t
 ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
     size_t n)
 {
     size_t                    i;
+    ngx_str_t                 key;
     ngx_etcd_mirror_audit_t  *audit;
 
     audit = list->data;
@@ -295,13 +191,14 @@ ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
         return NGX_ERROR;
     }
 
-    if (n == 0) {
-        return ngx_etcd_mirror_audit_missing(audit);
-    }
-
     for (i = 0; i < n; i++) {
         ngx_etcd_watch_range_strip(&audit->watch->range, &kvs[i]->key);
-        ngx_etcd_mirror_audit_key(audit, kvs[i]);
+        key = ngx_etcd_bytes_str(&kvs[i]->key);
+
+        if (audit->wants(audit->data, &key)) {
+            audit->run->sum += ngx_etcd_mirror_entry_sum(&key,
+                                                       kvs[i]->mod_revision);
+        }
     }
 
     return NGX_OK;
@@ -309,34 +206,10 @@ ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
 
 
 static void
-ngx_etcd_mirror_audit_repair(ngx_etcd_mirror_audit_t *audit)
-{
-    ngx_etcd_cluster_t           *cluster;
-    ngx_etcd_mirror_audit_run_t  *run;
-
-    run = audit->run;
-    cluster = audit->watch->stream->cluster;
-
-    ngx_log_error(NGX_LOG_WARN, audit->log, 0,
-                  "%V: %s \"%V\": %ui keys differ from etcd at revision %L, "
-                  "first \"%V\", listing again", audit->name,
-                  audit->watch->exact ? "key" : "prefix",
-                  &audit->watch->prefix, run->found, run->revision,
-                  ngx_etcd_shown_bytes(run->first, run->first_len));
-
-    cluster->repairs += run->found;
-    cluster->changed(cluster->data);
-
-    /* calls ngx_etcd_mirror_audit_void(), which ends this audit */
-
-    audit->differs(audit->data);
-}
-
-
-static void
 ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision)
 {
+    ngx_etcd_cluster_t           *cluster;
     ngx_etcd_mirror_audit_t      *audit;
     ngx_etcd_mirror_audit_run_t  *run;
 
@@ -355,8 +228,20 @@ ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
         return;
     }
 
-    if (run->found != 0) {
-        ngx_etcd_mirror_audit_repair(audit);
+    if (run->sum != run->known) {
+        ngx_log_error(NGX_LOG_WARN, audit->log, 0,
+                      "%V: %s \"%V\" differs from etcd at revision %L, "
+                      "listing again", audit->name,
+                      audit->watch->exact ? "key" : "prefix",
+                      &audit->watch->prefix, run->revision);
+
+        cluster = list->cluster;
+        cluster->repairs++;
+        cluster->changed(cluster->data);
+
+        /* calls ngx_etcd_mirror_audit_void(), which ends this audit */
+
+        audit->differs(audit->data);
         return;
     }
 
@@ -402,9 +287,6 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
     run->list.done = ngx_etcd_mirror_audit_list_done;
     run->list.data = audit;
 
-    ngx_rbtree_init(&run->deleted, &run->sentinel,
-                    ngx_str_rbtree_insert_value);
-
     return run;
 }
 
@@ -421,8 +303,6 @@ ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit)
         ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
-
-    audit->mark++;
 
     etcd__range_request__init(&run->range.request);
 
@@ -490,6 +370,10 @@ ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit)
 void
 ngx_etcd_mirror_audit_void(ngx_etcd_mirror_audit_t *audit)
 {
+    /* the list may be of another history */
+
+    audit->last = 0;
+
     if (audit->run != NULL) {
         ngx_etcd_mirror_audit_schedule(audit);
     }
@@ -497,39 +381,19 @@ ngx_etcd_mirror_audit_void(ngx_etcd_mirror_audit_t *audit)
 
 
 void
-ngx_etcd_mirror_audit_deleted(ngx_etcd_mirror_audit_t *audit, ngx_str_t *key)
+ngx_etcd_mirror_audit_event(ngx_etcd_mirror_audit_t *audit, int64_t revision)
 {
-    ngx_str_node_t               *sn;
     ngx_etcd_mirror_audit_run_t  *run;
 
     run = audit->run;
+    audit->last = revision;
 
-    if (run == NULL) {
-        return;
-    }
+    /* an event that is late after all */
 
-    /* the entry will be freed */
-
-    if (run->entry != NULL && ngx_etcd_str_equal(&run->entry->key, key)) {
-        ngx_etcd_mirror_audit_look(audit);
-    }
-
-    if (run->ndeleted++ == NGX_ETCD_MIRROR_AUDIT_DELETED) {
+    if (run != NULL
+        && run->state == NGX_ETCD_MIRROR_AUDIT_LISTING
+        && revision <= run->revision)
+    {
         ngx_etcd_mirror_audit_schedule(audit);
-        return;
     }
-
-    sn = ngx_palloc(run->pool, sizeof(ngx_str_node_t) + key->len);
-    if (sn == NULL) {
-        ngx_etcd_mirror_audit_schedule(audit);
-        return;
-    }
-
-    sn->str.len = key->len;
-    sn->str.data = (u_char *) (sn + 1);
-    ngx_memcpy(sn->str.data, key->data, key->len);
-
-    sn->node.key = ngx_murmur_hash2(key->data, key->len);
-
-    ngx_rbtree_insert(&run->deleted, &sn->node);
 }

@@ -59,6 +59,8 @@ ngx_etcd_mirror_entry_init(ngx_etcd_mirror_entries_t *entries, ngx_log_t *log)
         entries->entry_size = sizeof(ngx_etcd_mirror_entry_t);
     }
 
+    entries->sum = &entries->own;
+
     ngx_etcd_hash_table_init(&entries->table, log);
     ngx_queue_init(&entries->queue);
     ngx_rbtree_init(&entries->tree, &entries->sentinel,
@@ -186,11 +188,31 @@ ngx_etcd_mirror_entry_keep(ngx_etcd_mirror_entries_t *entries,
 }
 
 
+/* The end is the finalizer of SplitMix64 (Steele, Lea, Flood 2014). */
+
+uint64_t
+ngx_etcd_mirror_entry_sum(ngx_str_t *key, int64_t mod_revision)
+{
+    uint64_t  x;
+
+    x = (uint64_t) mod_revision * 0x9e3779b97f4a7c15ULL
+        + ngx_murmur_hash2(key->data, key->len);
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+
+    return x ^ (x >> 31);
+}
+
+
 void
 ngx_etcd_mirror_entry_place(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
     ngx_etcd_mirror_place_t  *place;
+
+    *entries->sum += ngx_etcd_mirror_entry_sum(&entry->key,
+                                               entry->mod_revision);
 
     if (!entries->ordered) {
         return;
@@ -208,6 +230,9 @@ void
 ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry)
 {
+    *entries->sum -= ngx_etcd_mirror_entry_sum(&entry->key,
+                                               entry->mod_revision);
+
     if (entries->ordered) {
         ngx_rbtree_delete(&entries->tree,
                           &ngx_etcd_mirror_place_of(entries, entry)->node);
@@ -215,14 +240,11 @@ ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
 }
 
 
-ngx_etcd_mirror_entry_t *
-ngx_etcd_mirror_entry_any(ngx_etcd_mirror_entries_t *entries,
-    ngx_etcd_mirror_entry_t *entry)
+/* Returns the entry at that place of the queue; NULL: end. */
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_mirror_entry_of(ngx_etcd_mirror_entries_t *entries, ngx_queue_t *q)
 {
-    ngx_queue_t  *q;
-
-    q = ngx_queue_next(entry ? &entry->queue : &entries->queue);
-
     return (q != ngx_queue_sentinel(&entries->queue))
            ? ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue) : NULL;
 }
@@ -234,7 +256,8 @@ ngx_etcd_mirror_entry_first(ngx_etcd_mirror_entries_t *entries)
     ngx_rbtree_t  *tree;
 
     if (!entries->ordered) {
-        return ngx_etcd_mirror_entry_any(entries, NULL);
+        return ngx_etcd_mirror_entry_of(entries,
+                                        ngx_queue_head(&entries->queue));
     }
 
     tree = &entries->tree;
@@ -253,7 +276,7 @@ ngx_etcd_mirror_entry_next(ngx_etcd_mirror_entries_t *entries,
     ngx_rbtree_node_t  *node;
 
     if (!entries->ordered) {
-        return ngx_etcd_mirror_entry_any(entries, entry);
+        return ngx_etcd_mirror_entry_of(entries, ngx_queue_next(&entry->queue));
     }
 
     node = ngx_rbtree_next(&entries->tree,

@@ -42,8 +42,6 @@ typedef struct {
 
     uint32_t                     generation;   /* of the last list with the
                                                   key */
-    unsigned                     audited:31;   /* mark of the last audit with
-                                                  the key */
     unsigned                     held:1;
 } ngx_etcd_mirror_entry_t;
 
@@ -69,13 +67,25 @@ typedef struct {
                                                   the owner */
     size_t                       size;         /* bytes of memory of all
                                                   entries */
+    uint64_t                    *sum;          /* of all entries, for audits:
+                                                  that of these alone, or of
+                                                  all parts of a fan-out */
 
     /* private */
 
     ngx_queue_t                  queue;
     ngx_rbtree_t                 tree;         /* in the order */
     ngx_rbtree_node_t            sentinel;
+    uint64_t                     own;          /* sum of these entries */
 } ngx_etcd_mirror_entries_t;
+
+
+/*
+ * Returns what a key adds to the sum of all.  Keys that differ, or have other
+ * revisions, have another sum, but for one case in 2^32; their order does not
+ * matter.
+ */
+uint64_t ngx_etcd_mirror_entry_sum(ngx_str_t *key, int64_t mod_revision);
 
 
 /* No entries yet; the log is also that of later allocations. */
@@ -111,18 +121,14 @@ ngx_int_t ngx_etcd_mirror_entry_value(ngx_etcd_mirror_entries_t *entries,
 void ngx_etcd_mirror_entry_keep(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry, ngx_str_t *value);
 
-/* Adds the entry to the order, if there is one, or removes it. */
+/*
+ * Adds the entry to the sum, and to the order if there is one, or removes it.
+ * In between its revisions change.
+ */
 void ngx_etcd_mirror_entry_place(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
 void ngx_etcd_mirror_entry_unplace(ngx_etcd_mirror_entries_t *entries,
     ngx_etcd_mirror_entry_t *entry);
-
-/*
- * Returns the entry after that one (NULL: the first one) in the sequence in
- * which the entries were created; NULL: end.
- */
-ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_any(
-    ngx_etcd_mirror_entries_t *entries, ngx_etcd_mirror_entry_t *entry);
 
 /* all entries, in the order if there is one; NULL: end */
 ngx_etcd_mirror_entry_t *ngx_etcd_mirror_entry_first(

@@ -48,6 +48,25 @@ ngx_etcd_index_leave(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 }
 
 
+static void
+ngx_etcd_index_revise(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
+    int64_t revision)
+{
+    if (key->entry.mod_revision == revision) {
+        return;
+    }
+
+    if (index->mirror != NULL
+        && ngx_etcd_mirror_find(index->mirror, &key->entry.key) == &key->entry)
+    {
+        ngx_etcd_mirror_revise(index->mirror, &key->entry, revision);
+        return;
+    }
+
+    key->entry.mod_revision = revision;
+}
+
+
 /* NULL: no memory */
 
 static ngx_etcd_key_t *
@@ -60,12 +79,16 @@ ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
     own = (index->mirror == NULL);
     key = ngx_etcd_index_find(index, name);
 
+    if (index->distrust) {
+        revision = 0;
+    }
+
     if (key == NULL) {
         own |= gone;
 
         key = own ? ngx_etcd_index_key(index, name)
                   : (ngx_etcd_key_t *) ngx_etcd_mirror_seed(index->mirror,
-                                                            name, 0);
+                                                            name, revision);
         if (key == NULL) {
             return NULL;
         }
@@ -77,9 +100,8 @@ ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
         ngx_etcd_index_leave(index, key);
     }
 
-    if (!index->distrust) {
-        key->entry.mod_revision = ngx_max(key->entry.mod_revision, revision);
-    }
+    ngx_etcd_index_revise(index, key,
+                          ngx_max(key->entry.mod_revision, revision));
 
     return key;
 }
@@ -117,7 +139,7 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     }
 
     if (key->twice) {
-        key->entry.mod_revision = 0;
+        ngx_etcd_index_revise(index, key, 0);
     }
 
     reg = ngx_etcd_index_add(index, key, &known, slot);

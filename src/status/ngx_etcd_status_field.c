@@ -127,7 +127,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_cluster_fields[] = {
             "Prefixes that were listed again.")),
     ngx_etcd_status_both("repairs", NUMBER, cluster, repairs,
         ngx_etcd_metric_counter("nginx_etcd_cluster_repairs",
-            "Keys that an audit found to differ from etcd.")),
+            "Audits after which keys were read again.")),
     ngx_etcd_status_metric(NUMBER, cluster, db_size,
         ngx_etcd_metric_unit("nginx_etcd_cluster_db_size_bytes",
             NGX_ETCD_METRIC_WHOLE, "bytes", "Size of etcd's database.")),

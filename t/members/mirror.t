@@ -126,15 +126,32 @@ my @cases = (
     ['an audit', '-',
      "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:c:3:3 adone:0",
      '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=0'],
-    ['an audit finds keys', '-',
-     "$abc audit answer:5 akey:a:1:2 akey:b:3:4 akey:d:5:5 adone:0 dump",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=4 again '
+    ['an audit finds another revision', '-',
+     "$abc audit answer:5 akey:a:1:2 akey:b:2:4 akey:c:3:3 adone:0 dump",
+     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again '
      . '[3 distrust a:1:1: b:2:4: c:3:3:]'],
+    ['an audit finds a key', '-',
+     "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:c:3:3 akey:d:5:5 adone:0",
+     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
+    ['an audit does not find a key', '-',
+     "$abc audit answer:5 akey:a:1:1 akey:c:3:3 adone:0",
+     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
+    ['an audit finds a key in place of another', '-',
+     "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:d:3:3 adone:0",
+     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
     ['an audit and what happens meanwhile', '-',
      "$abc audit answer:7 del:a:6 put:b:2:7:v events:7 del:c:8 put:d:9:9:w "
-     . 'events:9 settled:1:9 akey:b:2:7 akey:c:3:3 adone:0',
+     . 'events:9 settled:1:9 akey:b:2:7 put:b:2:10:u del:d:10 events:10 '
+     . 'akey:d:9:9 adone:0',
      '+a:1=x +b:4=y +c:3=z listed@5 asks -a:6 ~b:7=v @7 -c:8 +d:9=w @9 '
-     . 'repairs=0'],
+     . '~b:10=u -d:10 @10 repairs=0'],
+    ['an audit between two pieces of a revision', '-',
+     "$abc put:d:6:6:v events:5 audit answer:5 akey:a:1:1",
+     '+a:1=x +b:4=y +c:3=z listed@5 +d:6=v @5 asks no-audit'],
+    ['an audit and an event that comes too late', '-',
+     "$abc audit answer:7 settled:1:7 settled:1:7 akey:a:1:1 del:b:6 events:7 "
+     . 'akey:c:3:3',
+     '+a:1=x +b:4=y +c:3=z listed@5 asks -b:6 @7 no-audit'],
     ['an audit that nothing proves', '-',
      "$abc audit answer:7 settled:0 akey:a:1:1",
      '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit'],
@@ -159,21 +176,6 @@ my @cases = (
     ['no audit before a list', '-', 'created audit', 'no-audit'],
     ['no audit without memory', '-', "$abc oom:1 audit oom:2 audit",
      '+a:1=x +b:4=y +c:3=z listed@5 no-audit no-audit'],
-    ['an audit without memory for a deletion', '-',
-     "$abc audit answer:7 oom:1 del:a:6 events:7 adone:0",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks -a:6 @7 no-audit'],
-    ['an audit whose next entry is deleted', '-',
-     "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:c:3:3 alook del:b:6 "
-     . 'events:6 alook adone:0',
-     '+a:1=x +b:4=y +c:3=z listed@5 asks -b:6 @6 repairs=0'],
-    ['an audit whose next entry is deleted, and was not listed', '-',
-     "$abc audit answer:5 akey:a:1:1 akey:c:3:3 alook del:b:6 events:6 "
-     . 'adone:0',
-     '+a:1=x +b:4=y +c:3=z listed@5 asks -b:6 @6 repairs=1 again'],
-    ['an audit whose next entry is changed', 'create',
-     "$abc audit answer:5 akey:a:1:1 akey:b:2:4 alook put:b:2:6:v events:6 "
-     . 'alook adone:0',
-     '+a:1=x +b:4=y +c:3=z listed@5 asks ~b:6=v @6 repairs=1 again'],
     ['an audit of wanted keys', 'wants',
      'list key:a:1:1:x listed:5 created audit answer:5 akey:xa:1:1 akey:a:1:1 '
      . 'adone:0',

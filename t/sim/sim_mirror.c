@@ -150,7 +150,6 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
     if (sim.seed % 5 < 2) {
         mirror->watch.reader.limit = 2;
         mirror->piece = 1;
-        mirror->audit.piece = 1;
     }
 
     if (ngx_etcd_mirror_start(mirror, all->stream) != NGX_OK) {
@@ -271,7 +270,7 @@ sim_mirror_check(sim_proc_t *proc)
     }
 
     if (all->cluster->repairs != 0 && model.nstores == 1) {
-        sim_fail("an audit finds nothing", "%ui keys at %s",
+        sim_fail("an audit finds nothing", "%ui times at %s",
                  all->cluster->repairs, proc->name);
     }
 }

@@ -140,8 +140,7 @@ sub audit {
     rename($nginx->write_file('later', answer_header(FROM)),
            $nginx->dir . '/range') or die "rename: $!\n";
 
-    my $differs = KEYS . ' keys differ from etcd';
-    my $came = wait_for { $nginx->count_log(qr/$differs/) } 60,
+    my $came = wait_for { $nginx->count_log(qr/differs from etcd/) } 60,
                         "$prefix: an audit";
     my $longest = $turns->longest($agent);
 

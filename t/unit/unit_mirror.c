@@ -27,8 +27,8 @@
  *     settled:PROVED:REACHED
  *                           its time is over; 1: the watch is proved alive; the
  *                           endpoint has come to that revision
- *     akey:KEY:CREATE:MOD, alook, adone:STATUS
- *                           its list; one entry is looked at after it
+ *     akey:KEY:CREATE:MOD, adone:STATUS
+ *                           its list
  *     dump                  shows all entries
  *
  * Writes "mirror: " and what the handlers were told.
@@ -203,8 +203,6 @@ ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
     mirror->foreign = ngx_etcd_unit_mirror_foreign;
 
     ngx_etcd_mirror_init(mirror, ngx_etcd_unit_world.cluster.log);
-
-    mirror->audit.piece = 1;
 
     if (ngx_strstr(text, "from=") != NULL) {
         mirror->watch.revision = atoi(ngx_strstr(text, "from=") + 5);
@@ -407,12 +405,6 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
             printf(" no-audit");
         }
 
-    } else if (ngx_etcd_unit_is(field, "alook")) {
-
-        if (list == NULL || list->keys(list, NULL, 0) != NGX_AGAIN) {
-            printf(" no-audit");
-        }
-
     } else if (ngx_etcd_unit_is(field, "adone")) {
 
         if (list == NULL) {
@@ -420,10 +412,8 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
             return 1;
         }
 
-        while (ngx_etcd_unit_number(&field[1]) == NGX_ETCD_GRPC_OK
-               && list->keys(list, NULL, 0) == NGX_AGAIN)
-        {
-            /* void */
+        if (ngx_etcd_unit_number(&field[1]) == NGX_ETCD_GRPC_OK) {
+            (void) list->keys(list, NULL, 0);
         }
 
         ngx_etcd_unit_world.list = NULL;
