@@ -132,9 +132,6 @@ struct ngx_etcd_cluster_s {
     ngx_uint_t                   lingers;       /* connects though
                                                    ngx_exiting */
     ngx_uint_t                   urgent;        /* pauses are short */
-    ngx_uint_t                   hedges;        /* idempotent calls are hedged
-                                                   (ngx_etcd_unary.h), set by
-                                                   the owner */
 
     void                       (*changed)(void *data);
     void                        *data;

@@ -9,19 +9,19 @@
  * is past the client's.  Only an audit finds such a difference.
  *
  * The keys are not compared one by one: mirrors keep a sum over their keys and
- * mod_revisions (ngx_etcd_mirror_entry_sum()), and an audit makes the same sum of
- * the keys that etcd lists.
+ * mod_revisions (ngx_etcd_mirror_entry_sum()), and an audit makes the same sum
+ * of the keys that etcd lists.
  *
  * An audit reads the present revision, linearizably, waits until the mirror has
- * passed it, notes the mirror's revision and sum, and then lists the keys at that
- * revision, without values.  The watch has passed a revision if it has reported
- * that revision, or if it had the time to report it and was proved alive
- * afterwards.  So an event on its way is never taken for a difference.  An audit
- * during which the watch was interrupted finds nothing, nor does one that begins
- * between two pieces of a revision.
+ * passed it, notes the mirror's revision and sum, and then lists the keys at
+ * that revision, without values.  The watch has passed a revision if it has
+ * reported that revision, or if it had the time to report it and was proved
+ * alive afterwards.  So an event on its way is never taken for a difference.
+ * An audit during which the watch was interrupted finds nothing, nor does one
+ * that begins between two pieces of a revision.
  *
- * After a difference the prefix is listed again, with values: in another history
- * values may differ though all revisions agree.
+ * After a difference the prefix is listed again, with values: in another
+ * history values may differ though all revisions agree.
  *
  * All keys are listed.  A min_mod_revision would save bytes only, since etcd
  * reads all keys for it and does not page, and would not show deletions.  A key

@@ -383,7 +383,6 @@ ngx_etcd_session_grant(ngx_etcd_session_t *session)
     unary->request = &request->base;
     unary->response = &etcd__lease_grant_response__descriptor;
     unary->roomy = 1;
-    unary->patient = 0;
     unary->done = ngx_etcd_session_granted;
 
     ngx_etcd_unary_start(unary);
@@ -450,7 +449,6 @@ ngx_etcd_session_revoke(ngx_etcd_session_t *session,
     unary->name = "lease revoke";
     unary->request = &request->base;
     unary->response = &etcd__lease_revoke_response__descriptor;
-    unary->patient = (state == NGX_ETCD_SESSION_REVOKING);
     unary->done = ngx_etcd_session_revoked;
 
     ngx_etcd_unary_start(unary);

@@ -70,7 +70,7 @@ ngx_etcd_unary_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
  */
 
 static void
-ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent)
+ngx_etcd_unary_measure(ngx_etcd_unary_t *unary)
 {
     uint64_t  took, half;
 
@@ -78,7 +78,7 @@ ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent)
         return;
     }
 
-    took = ngx_etcd_clock() - sent;
+    took = ngx_etcd_clock() - unary->last;
     half = ngx_etcd_unary_timeout(unary) / 2;
 
     if (unary->attempts > 2) {
@@ -87,26 +87,6 @@ ngx_etcd_unary_measure(ngx_etcd_unary_t *unary, uint64_t sent)
 
     ngx_etcd_latency_saw(&unary->cluster->latency,
                          (ngx_msec_t) ngx_min(took, half));
-}
-
-
-static void
-ngx_etcd_unary_hedge_stop(ngx_etcd_unary_t *unary)
-{
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    hedge = &unary->hedge;
-
-    if (hedge->calling) {
-        hedge->calling = 0;
-        ngx_etcd_grpc_cancel(&hedge->call);
-    }
-
-    if (hedge->pool != NULL) {
-        ngx_destroy_pool(hedge->pool);
-        hedge->pool = NULL;
-        hedge->message = NULL;
-    }
 }
 
 
@@ -123,10 +103,6 @@ ngx_etcd_unary_stop(ngx_etcd_unary_t *unary)
     ngx_etcd_waiter_forget(&unary->waiter);
 
     ngx_etcd_event_stop(&unary->timer);
-
-    ngx_etcd_unary_hedge_stop(unary);
-
-    ngx_etcd_event_stop(&unary->hedge.timer);
 }
 
 
@@ -266,7 +242,7 @@ ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     unary->oversize = unary->call.oversize;
 
     if (!ngx_etcd_backoff_retriable(status)) {
-        ngx_etcd_unary_measure(unary, unary->last);
+        ngx_etcd_unary_measure(unary);
         ngx_etcd_unary_finish(unary, status, text);
         return;
     }
@@ -314,7 +290,7 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     if (status == NGX_ETCD_GRPC_OK) {
         ngx_etcd_channel_succeeded(unary->cluster->reads);
         ngx_etcd_auth_accepted(auth);
-        ngx_etcd_unary_measure(unary, unary->last);
+        ngx_etcd_unary_measure(unary);
 
         unary->unknown = 0;
         ngx_etcd_unary_finish(unary, status, text);
@@ -478,228 +454,6 @@ ngx_etcd_unary_timer(ngx_event_t *ev)
 }
 
 
-static ngx_msec_t
-ngx_etcd_unary_hedge_pause(ngx_etcd_unary_t *unary)
-{
-    return ngx_etcd_latency_attempt(&unary->cluster->latency,
-                                    NGX_ETCD_UNARY_HEDGE,
-                                    ngx_etcd_unary_timeout(unary) / 2);
-}
-
-
-static ngx_int_t
-ngx_etcd_unary_hedge_message(ngx_etcd_grpc_call_t *call,
-    ProtobufCMessage *message, ngx_pool_t *pool)
-{
-    ngx_etcd_unary_t        *unary;
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    unary = call->data;
-    hedge = &unary->hedge;
-
-    if (hedge->message != NULL) {
-        return NGX_ERROR;
-    }
-
-    hedge->message = message;
-    hedge->pool = pool;
-
-    return NGX_DONE;
-}
-
-
-/*
- * If the copy used another channel, and the reads channel has received nothing
- * for NGX_ETCD_UNARY_ATTEMPT ms, the reads channel leaves its endpoint.
- */
-
-static void
-ngx_etcd_unary_hedge_answered(ngx_etcd_unary_t *unary,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_str_t                reason;
-    ngx_uint_t               silent;
-    ngx_etcd_channel_t      *reads;
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    hedge = &unary->hedge;
-    reads = unary->cluster->reads;
-
-    silent = (unary->calling
-              && hedge->channel != reads
-              && ngx_current_msec - unary->started >= NGX_ETCD_UNARY_ATTEMPT
-              && (ngx_msec_int_t) (reads->heard - unary->started) < 0);
-
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, unary->cluster->log, 0,
-                   "etcd %s: answered by its copy on %s", unary->name,
-                   hedge->channel->name);
-
-    ngx_etcd_unary_drop(unary);
-
-    unary->message = hedge->message;
-    unary->pool = hedge->pool;
-    unary->last = hedge->sent;
-    unary->mark = hedge->mark;
-    unary->connection = 0;
-
-    hedge->message = NULL;
-    hedge->pool = NULL;
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        unary->unknown = 0;
-    }
-
-    ngx_etcd_unary_finish(unary, status, text);
-
-    /* done() may have freed "unary" */
-
-    if (silent) {
-        ngx_str_set(&reason, "another endpoint answered first");
-        ngx_etcd_channel_failed(reads, &reason);
-    }
-}
-
-
-/* a failed copy is ignored: the attempts and the next copy continue */
-
-static void
-ngx_etcd_unary_hedge_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    ngx_etcd_auth_t         *auth;
-    ngx_etcd_unary_t        *unary;
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    unary = call->data;
-    hedge = &unary->hedge;
-    auth = unary->cluster->auth;
-
-    hedge->calling = 0;
-
-    if (status == NGX_ETCD_GRPC_OK && hedge->message != NULL) {
-        ngx_etcd_auth_accepted(auth);
-        ngx_etcd_unary_measure(unary, hedge->sent);
-        ngx_etcd_unary_hedge_answered(unary, status, text);
-        return;
-    }
-
-    ngx_etcd_unary_hedge_stop(unary);
-
-    if (status == NGX_ETCD_GRPC_OK
-        || ngx_etcd_backoff_retriable(status)
-        || ngx_etcd_auth_refused(auth, hedge->channel, hedge->token, status,
-                                 text))
-    {
-        return;
-    }
-
-    ngx_etcd_unary_hedge_answered(unary, status, text);
-}
-
-
-static void
-ngx_etcd_unary_hedge_send(ngx_etcd_unary_t *unary, ngx_etcd_channel_t *channel)
-{
-    ngx_keyval_t             md[NGX_ETCD_AUTH_METADATA];
-    ngx_etcd_grpc_call_t    *call;
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    hedge = &unary->hedge;
-
-    call = &hedge->call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = unary->method;
-    call->response = unary->response;
-    call->timeout = ngx_etcd_unary_hedge_pause(unary) * 2;
-    call->metadata = md;
-    call->nmetadata = ngx_etcd_auth_metadata(unary->cluster->auth, md,
-                                             &hedge->token);
-    call->message = ngx_etcd_unary_hedge_message;
-    call->done = ngx_etcd_unary_hedge_ended;
-    call->data = unary;
-
-    hedge->channel = channel;
-    hedge->sent = ngx_etcd_clock();
-    hedge->mark = ngx_etcd_history_mark(unary->cluster);
-
-    if (ngx_etcd_grpc_start(ngx_etcd_channel_get(channel), call) != NGX_OK) {
-        return;
-    }
-
-    hedge->calling = 1;
-    unary->unknown = 1;
-
-    if (unary->first == 0) {
-        unary->first = hedge->sent;
-
-    } else {
-        unary->repeated = 1;
-    }
-
-    if (ngx_etcd_grpc_send(call, unary->request) != NGX_OK) {
-        hedge->calling = 0;
-        ngx_etcd_grpc_cancel(call);
-        return;
-    }
-
-    ngx_etcd_grpc_end(call);
-}
-
-
-/* the streams channel is likely to be connected to another endpoint */
-
-static void
-ngx_etcd_unary_hedge_timer(ngx_event_t *ev)
-{
-    ngx_msec_t           pause;
-    ngx_etcd_unary_t    *unary;
-    ngx_etcd_cluster_t  *cluster;
-
-    unary = ev->data;
-    cluster = unary->cluster;
-
-    pause = ngx_etcd_unary_hedge_pause(unary);
-
-    ngx_add_timer(ev, pause * 3 / 4 + (ngx_msec_t) ngx_random() % (pause / 2));
-
-    ngx_etcd_unary_hedge_stop(unary);
-
-    if (!ngx_etcd_auth_ready(cluster->auth)) {
-        return;
-    }
-
-    if (ngx_etcd_channel_get(cluster->streams) != NULL) {
-        ngx_etcd_unary_hedge_send(unary, cluster->streams);
-
-    } else if (ngx_etcd_channel_get(cluster->reads) != NULL) {
-        ngx_etcd_unary_hedge_send(unary, cluster->reads);
-    }
-}
-
-
-static void
-ngx_etcd_unary_hedge_init(ngx_etcd_unary_t *unary)
-{
-    ngx_etcd_unary_hedge_t  *hedge;
-
-    hedge = &unary->hedge;
-
-    hedge->calling = 0;
-    hedge->message = NULL;
-    hedge->pool = NULL;
-
-    if (!unary->cluster->hedges || !unary->idempotent || unary->patient) {
-        return;
-    }
-
-    ngx_etcd_event_init_timer(&hedge->timer, ngx_etcd_unary_hedge_timer, unary,
-                              unary->cluster->log);
-
-    ngx_add_timer(&hedge->timer, ngx_etcd_unary_hedge_pause(unary));
-}
-
-
 void
 ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
 {
@@ -723,8 +477,6 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
 
     ngx_etcd_event_init_timer(&unary->timer, ngx_etcd_unary_timer, unary,
                               unary->cluster->log);
-
-    ngx_etcd_unary_hedge_init(unary);
 
     ngx_etcd_unary_attempt(unary);
 }

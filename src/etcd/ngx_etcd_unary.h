@@ -6,12 +6,6 @@
  * endpoint.  Tries the endpoints in turn, each attempt with a short deadline,
  * until the timeout is over.  Waits for a connection and for a token if
  * necessary.
- *
- * If the cluster hedges, an idempotent request that is not answered is sent
- * once more at short intervals, over the connection of the streams channel if
- * there is one, and the first answer counts (hedged requests: Dean, Barroso,
- * "The Tail at Scale", 2013).  The attempts keep their own deadlines, so an
- * etcd that is slow everywhere still answers one of them.
  */
 
 
@@ -28,7 +22,6 @@
 /* ms, longer where etcd is slow (ngx_etcd_clock.h) */
 
 #define NGX_ETCD_UNARY_ATTEMPT  500     /* doubled with every attempt */
-#define NGX_ETCD_UNARY_HEDGE    500     /* average pause between copies */
 
 
 /* bytes of the reason of a failed attempt that are kept */
@@ -50,21 +43,6 @@ typedef void (*ngx_etcd_unary_done_pt)(ngx_etcd_unary_t *unary,
     ProtobufCMessage *response, ngx_pool_t *pool);
 
 
-/* a copy of a request that is not answered yet */
-
-typedef struct {
-    ngx_etcd_grpc_call_t                call;
-    ngx_etcd_channel_t                 *channel;
-    ngx_event_t                         timer;    /* of the next copy */
-    ngx_etcd_history_mark_t             mark;
-    uint64_t                            sent;     /* ngx_etcd_clock() */
-    ngx_uint_t                          token;    /* token's generation */
-    ProtobufCMessage                   *message;
-    ngx_pool_t                         *pool;
-    unsigned                            calling:1;
-} ngx_etcd_unary_hedge_t;
-
-
 struct ngx_etcd_unary_s {
     /* set by the caller, the rest zeroed */
 
@@ -83,9 +61,6 @@ struct ngx_etcd_unary_s {
      * provably did not process it.
      */
     unsigned                            idempotent:1;
-
-    /* nobody waits for the answer: the cluster's copies are not sent */
-    unsigned                            patient:1;
 
     /*
      * Etcd writes: the time until the answer shows how slow its disks are.  So
@@ -122,7 +97,7 @@ struct ngx_etcd_unary_s {
 
     /*
      * valid in done(): the reads channel's connection that the last attempt was
-     * sent on; 0: a copy was answered
+     * sent on
      */
     ngx_uint_t                          connection;
 
@@ -145,7 +120,6 @@ struct ngx_etcd_unary_s {
     u_char                              text[NGX_ETCD_UNARY_TEXT];
     ProtobufCMessage                   *message;
     ngx_pool_t                         *pool;
-    ngx_etcd_unary_hedge_t              hedge;
     unsigned                            calling:1;
 };
 

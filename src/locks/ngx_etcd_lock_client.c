@@ -378,7 +378,6 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     }
 
     locks->cluster = cluster;
-    cluster->hedges = 1;
 
     locks->stream = ngx_etcd_watch_stream_create(cluster);
     locks->leases = ngx_etcd_lease_stream_create(cluster);

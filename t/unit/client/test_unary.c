@@ -418,45 +418,6 @@ test_unary_odd(ngx_pool_t *pool)
 }
 
 
-/* A copy goes over the streams' connection, and the first answer counts. */
-
-static void
-test_unary_hedge(ngx_pool_t *pool)
-{
-    ngx_etcd_unary_t        *unary;
-    Etcd__RangeResponse      range;
-    ngx_etcd_grpc_stream_t  *call;
-
-    test_etcd_conf(pool, 2);
-    unary = test_unary_start(pool);
-    tap_expect(unary != NULL);
-
-    test_etcd.cluster->hedges = 1;
-    (void) ngx_etcd_channel_get(test_etcd.cluster->streams);
-    test_loop_run();
-
-    unary->timeout = 20000;
-    ngx_etcd_unary_start(unary);
-    test_loop_run();
-    tap_expect(test_etcd_range(0) != NULL && test_etcd_range(1) == NULL);
-
-    test_etcd_range(0)->call->timeout = 0;
-    ngx_del_timer(&test_etcd_range(0)->deadline);
-    test_loop_pass(1000);
-
-    call = test_etcd_range(1);
-    tap_expect(call != NULL);
-    tap_check(call->request.len == test_etcd_range(0)->request.len);
-
-    etcd__range_response__init(&range);
-    range.count = 5;
-    test_etcd_answer(call, &range.base);
-
-    tap_check(test_etcd.done == 1 && test_call.count == 5);
-    tap_check(test_etcd_range(0) == NULL && unary->repeated);
-}
-
-
 /*
  * Of a write that was repeated twice, the time counts that its attempts have
  * waited, and no pause: refusals at once do not make etcd slow.
@@ -540,7 +501,6 @@ ngx_etcd_tap_test_t  test_unary[] = {
     { "unary: what is not repeated", test_unary_once },
     { "unary: answers that are final", test_unary_final },
     { "unary: answers that are none", test_unary_odd },
-    { "unary: a copy", test_unary_hedge },
     { "unary: how long a write takes", test_unary_measured },
     { NULL, NULL }
 };

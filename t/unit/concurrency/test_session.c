@@ -273,7 +273,7 @@ test_session_shorter(ngx_pool_t *pool)
 
 /*
  * Revocations that get no answer: four attempts in each request_timeout of 5 s,
- * no copies, and 2.5 s of pause on average, a quarter of the TTL.
+ * and 2.5 s of pause on average, a quarter of the TTL.
  */
 
 static void
@@ -285,8 +285,6 @@ test_session_silence(ngx_pool_t *pool)
 
     call = test_session_begin(pool);
     tap_expect(call != NULL);
-
-    test_etcd.cluster->hedges = 1;
 
     session = &test_sessions.session;
     session->former = 7;
