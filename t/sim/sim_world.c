@@ -61,6 +61,8 @@ sim_run(uint64_t seed, ngx_uint_t trace)
     sim_init(seed, trace);
     sim_world_init();
 
+    sim_holders.n = 0;
+
     while (sim_phase != SIM_PHASE_OVER && sim.failed == NULL) {
         if (!sim_step()) {
             sim_fail("progress", "nothing is left to do");
