@@ -33,7 +33,7 @@ static void ngx_etcd_set_map_clear(void *data);
 /* a search for a prefix */
 
 typedef struct {
-    ngx_etcd_zone_t       *zone;
+    ngx_slab_pool_t       *shpool;
     ngx_str_t             *prefix;
     ngx_etcd_set_found_t  *found;
 } ngx_etcd_set_map_search_t;
@@ -78,7 +78,8 @@ ngx_etcd_set_map_declare(ngx_etcd_zone_t *zone, ngx_etcd_object_id_t *id,
         ngx_queue_init(&map->nodes);
     }
 
-    rc = ngx_etcd_shared_map_size(zone, &map->map, ngx_max(limit, map->map.n));
+    rc = ngx_etcd_shared_map_size(zone->shpool, &map->map,
+                                  ngx_max(limit, map->map.n));
 
     if (rc == NGX_OK) {
         map->limit = limit;
@@ -233,7 +234,7 @@ ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
     ngx_etcd_redo_remove(&redo, &node->queue);
     ngx_etcd_shared_map_remove(&map->map, &node->node, &redo);
-    ngx_etcd_shared_map_write(zone, &map->map, &redo);
+    ngx_etcd_shared_map_write(&map->map, &zone->sh->batch.redo, &redo);
 
     ngx_slab_free_locked(zone->shpool, node);
 }
@@ -283,9 +284,13 @@ ngx_etcd_set_map_retire_piece(ngx_etcd_zone_t *zone, void *data)
 static void
 ngx_etcd_set_map_free(void *data, void *object)
 {
-    ngx_etcd_set_map_t *map = object;
+    ngx_etcd_zone_t *zone = data;
 
-    ngx_etcd_shared_map_done(data, &map->map);
+    ngx_etcd_set_map_t  *map;
+
+    map = object;
+
+    ngx_etcd_shared_map_done(zone->shpool, &map->map, &zone->sh->batch.redo);
 }
 
 
@@ -343,7 +348,7 @@ ngx_etcd_set_map_create(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
     ngx_etcd_redo_insert_tail(&redo, &map->nodes, &node->queue);
     ngx_etcd_shared_map_add(&map->map, &node->node, &redo);
-    ngx_etcd_shared_map_write(zone, &map->map, &redo);
+    ngx_etcd_shared_map_write(&map->map, &zone->sh->batch.redo, &redo);
 
     return node;
 }
@@ -415,7 +420,7 @@ ngx_etcd_set_map_match(void *data, ngx_etcd_shared_node_t *node)
 
     sn = (ngx_etcd_set_node_t *) node;
 
-    if (!ngx_etcd_shared_map_inside(search->zone, sn,
+    if (!ngx_etcd_shared_map_inside(search->shpool, sn,
                                     offsetof(ngx_etcd_set_node_t, prefix)
                                     + search->prefix->len)
         || sn->len != search->prefix->len
@@ -442,11 +447,11 @@ ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
         return NGX_AGAIN;
     }
 
-    search.zone = zone;
+    search.shpool = zone->shpool;
     search.prefix = &set->object.prefix;
     search.found = &found;
 
-    node = ngx_etcd_shared_map_find_locked(zone, &map->map,
+    node = ngx_etcd_shared_map_find_locked(zone->shpool, &map->map,
                                        ngx_etcd_shared_map_hash(search.prefix),
                                        ngx_etcd_set_map_match, &search);
     if (node != NULL) {
@@ -584,19 +589,44 @@ ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 }
 
 
+/* The writer may be preempted, or was killed: then under the mutex. */
+
+static ngx_int_t
+ngx_etcd_set_map_search(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
+    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data)
+{
+    uint64_t                 version;
+    ngx_int_t                rc;
+    ngx_etcd_shared_node_t  *node;
+
+    rc = ngx_etcd_shared_map_find(zone->shpool, &map->map, hash, match, data,
+                                  &version);
+
+    if (rc != NGX_AGAIN || ngx_etcd_zone_lock(zone) != NGX_OK) {
+        return rc;
+    }
+
+    node = ngx_etcd_shared_map_find_locked(zone->shpool, &map->map, hash, match,
+                                           data);
+
+    ngx_etcd_zone_unlock(zone);
+
+    return (node != NULL) ? NGX_OK : NGX_DECLINED;
+}
+
+
 ngx_int_t
 ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found)
 {
     ngx_etcd_set_map_search_t  search;
 
-    search.zone = zone;
+    search.shpool = zone->shpool;
     search.prefix = prefix;
     search.found = found;
 
-    return ngx_etcd_shared_map_find(zone, &map->map,
-                                    ngx_etcd_shared_map_hash(prefix),
-                                    ngx_etcd_set_map_match, &search);
+    return ngx_etcd_set_map_search(zone, map, ngx_etcd_shared_map_hash(prefix),
+                                   ngx_etcd_set_map_match, &search);
 }
 
 
@@ -629,8 +659,7 @@ ngx_uint_t
 ngx_etcd_set_map_has(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     uint64_t hash)
 {
-    return ngx_etcd_shared_map_find(zone, &map->map, hash,
-                                    ngx_etcd_set_map_any, NULL)
+    return ngx_etcd_set_map_search(zone, map, hash, ngx_etcd_set_map_any, NULL)
            == NGX_OK;
 }
 

@@ -173,8 +173,8 @@ ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefixes, ngx_uint_t n, ngx_pool_t *pool);
 
 /*
- * Finds the set of a prefix: NGX_OK, NGX_DECLINED, or NGX_AGAIN (see
- * ngx_etcd_shared_map_find()).
+ * Finds the set of a prefix: NGX_OK, NGX_DECLINED, or NGX_AGAIN (the map is
+ * being changed, and the mutex was held).
  */
 ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found);

@@ -730,7 +730,7 @@ ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
         variable->values = map->map.n;
         variable->limit = sv->map->limit;
         variable->unused = map->over;
-        variable->invalid = map->invalid;
+        variable->invalid = map->map.refused;
     }
 
     ngx_etcd_status_object_variable_state(variable, map, sv->map->exact);

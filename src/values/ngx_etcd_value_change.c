@@ -104,9 +104,9 @@ ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
         table = change->table.len;
     }
 
-    node = ngx_slab_alloc_locked(conf->zone->shpool,
-                                 offsetof(ngx_etcd_value_node_t, data)
-                                 + change->key.len + len + table);
+    node = ngx_etcd_batch_alloc(&conf->zone->sh->batch, conf->zone->shpool,
+                                offsetof(ngx_etcd_value_node_t, data)
+                                + change->key.len + len + table);
     if (node == NULL) {
         return NULL;
     }
@@ -145,13 +145,8 @@ ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
 
 static ngx_int_t
 ngx_etcd_value_change_prepare(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t *change, ngx_etcd_value_step_t *step,
-    ngx_uint_t *room)
+    ngx_etcd_value_change_t *change, ngx_etcd_step_t *step, ngx_uint_t *room)
 {
-    ngx_etcd_value_map_t  *map;
-
-    map = conf->map;
-
     step->old = ngx_etcd_value_map_find(conf, &change->key);
     step->node = NULL;
     step->refused = (change->op == NGX_ETCD_VALUE_REFUSE) ? change->revision
@@ -179,26 +174,9 @@ ngx_etcd_value_change_prepare(ngx_etcd_value_map_conf_t *conf,
         return NGX_ERROR;
     }
 
-    step->node->node.next = map->spare;
-    map->spare = &step->node->node;
-
     *room -= (step->old == NULL);
 
     return NGX_OK;
-}
-
-
-static void
-ngx_etcd_value_change_undo(ngx_etcd_value_map_conf_t *conf,
-    ngx_etcd_value_change_t **changes, ngx_uint_t n)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < n; i++) {
-        changes[i]->made = 0;
-    }
-
-    ngx_etcd_value_change_free(conf->zone, &conf->map->spare);
 }
 
 
@@ -208,17 +186,14 @@ ngx_etcd_value_change_undo(ngx_etcd_value_map_conf_t *conf,
  */
 
 static ngx_uint_t
-ngx_etcd_value_change_once(ngx_etcd_value_map_t *map, ngx_uint_t n)
+ngx_etcd_value_change_once(ngx_etcd_step_t *steps, ngx_uint_t n)
 {
-    ngx_uint_t              i;
-    ngx_etcd_value_step_t  *steps;
-
-    steps = map->steps;
+    ngx_uint_t  i;
 
     for (i = 0; i < n - 1; i++) {
         if (steps[i].old != NULL && steps[i].old == steps[n - 1].old) {
             ngx_memmove(&steps[i], &steps[i + 1],
-                        (n - 1 - i) * sizeof(ngx_etcd_value_step_t));
+                        (n - 1 - i) * sizeof(ngx_etcd_step_t));
             return n - 1;
         }
     }
@@ -233,20 +208,26 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
 {
     ngx_int_t              rc;
     ngx_uint_t             i, room, nsteps;
+    ngx_etcd_batch_t      *batch;
     ngx_etcd_value_map_t  *map;
 
     map = conf->map;
+    batch = &conf->zone->sh->batch;
     nsteps = 0;
     room = (map->map.n < conf->limit) ? conf->limit - map->map.n : 0;
 
-    /* the nodes first: the time in which readers have to wait is short then */
+    ngx_etcd_batch_begin(batch, &map->map);
 
     for (i = 0; i < n; i++) {
         rc = ngx_etcd_value_change_prepare(conf, changes[i],
-                                           &map->steps[nsteps], &room);
+                                           &batch->steps[nsteps], &room);
 
         if (rc == NGX_ERROR) {
-            ngx_etcd_value_change_undo(conf, changes, n);
+            ngx_etcd_batch_finish(batch, conf->zone->shpool);
+
+            for (i = 0; i < n; i++) {
+                changes[i]->made = 0;
+            }
 
             return NGX_ERROR;
         }
@@ -254,15 +235,13 @@ ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
         changes[i]->made = (rc == NGX_OK);
 
         if (rc == NGX_OK) {
-            nsteps = ngx_etcd_value_change_once(map, nsteps + 1);
+            nsteps = ngx_etcd_value_change_once(batch->steps, nsteps + 1);
         }
     }
 
-    ngx_etcd_value_map_apply(conf->zone, map, nsteps);
+    ngx_etcd_batch_make(batch, conf->zone->shpool, nsteps);
 
     map->changes++;
-
-    ngx_etcd_value_change_free(conf->zone, &map->dead);
 
     return NGX_OK;
 }
@@ -289,49 +268,4 @@ ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_zone_unlock(conf->zone);
 
     return known;
-}
-
-
-ngx_int_t
-ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf)
-{
-    ngx_int_t              rc;
-    ngx_etcd_value_map_t  *map;
-
-    rc = ngx_etcd_zone_lock_owned(conf->zone, 0);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    map = conf->map;
-
-    ngx_etcd_value_map_finish(conf->zone, map);
-
-    ngx_etcd_value_change_free(conf->zone, &map->spare);
-    ngx_etcd_value_change_free(conf->zone, &map->dead);
-
-    ngx_etcd_zone_unlock(conf->zone);
-
-    return NGX_OK;
-}
-
-
-/* Values may be private keys. */
-
-void
-ngx_etcd_value_change_free(ngx_etcd_zone_t *zone, ngx_etcd_shared_node_t **list)
-{
-    ngx_etcd_value_node_t   *value;
-    ngx_etcd_shared_node_t  *node;
-
-    while ((node = *list) != NULL) {
-        value = (ngx_etcd_value_node_t *) node;
-
-        ngx_explicit_memzero(value->data, value->key_len + value->len
-                                          + value->table_len);
-
-        *list = node->next;
-
-        ngx_slab_free_locked(zone->shpool, node);
-    }
 }

@@ -59,23 +59,12 @@ ngx_uint_t ngx_etcd_value_change_known(ngx_etcd_value_map_conf_t *conf,
 
 /*
  * Called by the owner, which holds the mutex: makes the changes, up to
- * NGX_ETCD_VALUE_MAP_STEPS; a key that is removed may be put by a later one.
+ * NGX_ETCD_BATCH_STEPS; a key that is removed may be put by a later one.
  * Readers see all or none of them.  A key beyond the limit is not added.
  * NGX_ERROR: the zone has no room for all values, and no change was made.
  */
 ngx_int_t ngx_etcd_value_change(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t **changes, ngx_uint_t n);
-
-/*
- * Called by the owner before it changes the map: makes the changes and frees
- * the nodes that a killed owner has left.  Results of
- * ngx_etcd_zone_lock_owned().
- */
-ngx_int_t ngx_etcd_value_change_recover(ngx_etcd_value_map_conf_t *conf);
-
-/* Clears and frees the nodes of a list.  The caller holds the mutex. */
-void ngx_etcd_value_change_free(ngx_etcd_zone_t *zone,
-    ngx_etcd_shared_node_t **list);
 
 
 #endif /* _NGX_ETCD_VALUE_CHANGE_H_INCLUDED_ */

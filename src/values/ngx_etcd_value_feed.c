@@ -26,7 +26,7 @@
 #define NGX_ETCD_VALUE_FEED_FULL   10000
 
 /* changes of one revision that are made at once */
-#define NGX_ETCD_VALUE_FEED_GROUP  NGX_ETCD_VALUE_MAP_STEPS
+#define NGX_ETCD_VALUE_FEED_GROUP  NGX_ETCD_BATCH_STEPS
 
 #if (NGX_ETCD_VALUE_FEED_GROUP < NGX_ETCD_WATCH_TOGETHER)
 #error "events that come together cannot be stored together"
@@ -731,10 +731,6 @@ ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
 
     mirror->name.data = p;
     mirror->name.len = ngx_sprintf(p, "etcd: variable \"%V\"", &conf->name) - p;
-
-    if (ngx_etcd_value_change_recover(conf) != NGX_OK) {
-        return NGX_BUSY;
-    }
 
     return ngx_etcd_mirror_start(mirror, stream);
 }

@@ -65,7 +65,7 @@ typedef struct {
 } ngx_etcd_value_feed_t;
 
 
-/* NGX_BUSY: the mutex was held; NGX_ERROR: no memory. */
+/* NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
     ngx_etcd_watch_stream_t *stream, ngx_pool_t *pool);
 

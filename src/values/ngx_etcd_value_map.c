@@ -17,7 +17,7 @@
 
 
 typedef struct {
-    ngx_etcd_zone_t             *zone;
+    ngx_slab_pool_t             *shpool;
     ngx_str_t                   *key;
     size_t                       size;
     ngx_etcd_value_map_read_t   *read;         /* NULL: the key is compared */
@@ -83,7 +83,7 @@ ngx_etcd_value_map_copy(ngx_etcd_value_map_search_t *search,
 
     len = ngx_min(len, search->size);
 
-    if (!ngx_etcd_shared_map_inside(search->zone, p, len)) {
+    if (!ngx_etcd_shared_map_inside(search->shpool, p, len)) {
         return;
     }
 
@@ -114,7 +114,7 @@ ngx_etcd_value_map_match(void *data, ngx_etcd_shared_node_t *node)
     value = (ngx_etcd_value_node_t *) node;
     p = (u_char *) node + offsetof(ngx_etcd_value_node_t, data);
 
-    if (!ngx_etcd_shared_map_inside(search->zone, node,
+    if (!ngx_etcd_shared_map_inside(search->shpool, node,
                                     offsetof(ngx_etcd_value_node_t, data)
                                     + key->len)
         || value->key_len != key->len
@@ -138,88 +138,13 @@ ngx_etcd_value_map_find(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key)
 
     ngx_memzero(&search, sizeof(ngx_etcd_value_map_search_t));
 
-    search.zone = conf->zone;
+    search.shpool = conf->zone->shpool;
     search.key = key;
 
     return (ngx_etcd_value_node_t *)
-           ngx_etcd_shared_map_find_locked(conf->zone, &conf->map->map,
+           ngx_etcd_shared_map_find_locked(conf->zone->shpool, &conf->map->map,
                                            ngx_etcd_shared_map_hash(key),
                                            ngx_etcd_value_map_match, &search);
-}
-
-
-void
-ngx_etcd_value_map_apply(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
-    ngx_uint_t nsteps)
-{
-    ngx_etcd_seqlock_write(&map->map.lock);
-
-    /* from now on all of the steps are made */
-
-    __atomic_store_n(&map->nsteps, nsteps, __ATOMIC_RELEASE);
-
-    ngx_etcd_value_map_finish(zone, map);
-}
-
-
-static void
-ngx_etcd_value_map_step(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
-{
-    ngx_etcd_redo_t         redo;
-    ngx_etcd_value_node_t  *old, *node;
-    ngx_etcd_value_step_t  *step;
-
-    step = &map->steps[map->nsteps - 1];
-    old = step->old;
-    node = step->node;
-
-    redo.n = 0;
-
-    ngx_etcd_redo_set(&redo, &map->nsteps, map->nsteps - 1);
-    ngx_etcd_redo_set(&redo, &map->invalid,
-                      map->invalid + (step->refused != 0)
-                      - (old != NULL && old->refused != 0));
-
-    if (node != NULL) {
-        ngx_etcd_redo_set(&redo, &map->spare, node->node.next);
-    }
-
-    if (old == NULL) {
-        ngx_etcd_shared_map_add(&map->map, &node->node, &redo);
-
-    } else if (node == NULL && step->refused != 0) {
-        ngx_etcd_redo_set(&redo, &old->refused, step->refused);
-        ngx_etcd_redo_set(&redo, &old->source, step->source);
-
-    } else {
-        if (node != NULL) {
-            ngx_etcd_shared_map_replace(&map->map, &old->node, &node->node,
-                                        &redo);
-
-        } else {
-            ngx_etcd_shared_map_remove(&map->map, &old->node, &redo);
-        }
-
-        ngx_etcd_redo_set(&redo, &old->node.next, map->dead);
-        ngx_etcd_redo_set(&redo, &map->dead, &old->node);
-    }
-
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
-}
-
-
-/* The number of the seqlock is odd until then: no reader sees a part. */
-
-void
-ngx_etcd_value_map_finish(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map)
-{
-    while (map->nsteps != 0) {
-        ngx_etcd_value_map_step(zone, map);
-    }
-
-    if (map->map.lock & 1) {
-        ngx_etcd_seqlock_written(&map->map.lock);
-    }
 }
 
 
@@ -271,19 +196,27 @@ done:
 }
 
 
-/* The owner changes the map, or was killed while it did. */
+/* The map is being changed: this process finishes what a killed owner left. */
 
-static void
-ngx_etcd_value_map_wait(ngx_etcd_value_map_conf_t *conf)
+static ngx_int_t
+ngx_etcd_value_map_get_locked(ngx_etcd_value_map_conf_t *conf, uint64_t hash,
+    ngx_etcd_value_map_search_t *search)
 {
+    ngx_etcd_shared_node_t  *node;
+
     if (ngx_etcd_zone_lock(conf->zone) != NGX_OK) {
-        ngx_sched_yield();
-        return;
+        return NGX_AGAIN;
     }
 
-    ngx_etcd_value_map_finish(conf->zone, conf->map);
+    search->read->version = conf->map->map.lock;
+
+    node = ngx_etcd_shared_map_find_locked(search->shpool, &conf->map->map,
+                                           hash, ngx_etcd_value_map_match,
+                                           search);
 
     ngx_etcd_zone_unlock(conf->zone);
+
+    return (node != NULL) ? NGX_OK : NGX_DECLINED;
 }
 
 
@@ -302,37 +235,29 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
 
     ngx_memzero(&search, sizeof(ngx_etcd_value_map_search_t));
 
-    search.zone = conf->zone;
+    search.shpool = conf->zone->shpool;
     search.key = key;
     search.size = conf->max_size;
     search.read = read;
 
     rc = NGX_AGAIN;
 
-    for (i = 0; i < NGX_ETCD_VALUE_MAP_TRIES; i++) {
-        read->version = __atomic_load_n(&map->map.lock, __ATOMIC_ACQUIRE);
-
-        if (read->version & 1) {
-            ngx_etcd_value_map_wait(conf);
-            continue;
-        }
-
+    for (i = 0; i < NGX_ETCD_VALUE_MAP_TRIES && rc == NGX_AGAIN; i++) {
         read->modified = 0;
         read->refused = 0;
-        rc = ngx_etcd_shared_map_find(conf->zone, &map->map, hash,
-                                      ngx_etcd_value_map_match, &search);
 
-        if (rc != NGX_AGAIN
-            && read->version == __atomic_load_n(&map->map.lock,
-                                                __ATOMIC_ACQUIRE))
-        {
-            break;
+        rc = ngx_etcd_shared_map_find(search.shpool, &map->map, hash,
+                                      ngx_etcd_value_map_match, &search,
+                                      &read->version);
+
+        if (rc == NGX_AGAIN) {
+            read->modified = 0;
+            read->refused = 0;
+            rc = ngx_etcd_value_map_get_locked(conf, hash, &search);
         }
-
-        ngx_sched_yield();
     }
 
-    if (i == NGX_ETCD_VALUE_MAP_TRIES) {
+    if (rc == NGX_AGAIN) {
         return NGX_AGAIN;
     }
 

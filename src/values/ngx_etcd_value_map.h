@@ -6,14 +6,8 @@
  * literal part, in shared memory.  The owner of the zone changes the map under
  * the mutex; every worker finds the value of a key without a lock.
  *
- * A node is never changed but replaced; only "refused" and "source" of a node
- * are stored in place.  Nodes that are not in the map, since they are about to
- * be added or were removed, are in the list "spare" or "dead" of the map: if
- * the owner is killed, the next one frees them.
- *
- * The changes of a revision are written down as steps before the first one is
- * made.  If the owner is killed in between, whoever locks the mutex next makes
- * the rest of them: a reader sees all of them or none.
+ * The changes of a revision are one batch of the zone (ngx_etcd_batch.h): a
+ * reader sees all of them or none.
  */
 
 
@@ -32,7 +26,6 @@
 #define NGX_ETCD_VALUE_MAP_MAX_LIMIT  1000000
 #define NGX_ETCD_VALUE_MAP_SIZE       4096     /* default bytes of a value */
 #define NGX_ETCD_VALUE_MAP_MAX_SIZE   65536
-#define NGX_ETCD_VALUE_MAP_STEPS      256      /* made together */
 
 
 typedef enum {
@@ -42,38 +35,6 @@ typedef enum {
 } ngx_etcd_value_state_e;
 
 
-typedef struct {
-    ngx_etcd_shared_node_t           node;
-    uint64_t                         modified;     /* mod_revision of the
-                                                      value; 0: no valid value
-                                                      was seen */
-    ngx_etcd_atomic64_t              refused;      /* mod_revision of a newer
-                                                      value that was refused;
-                                                      0: none */
-    uint64_t                         source;       /* of the newest value, valid
-                                                      or refused: see
-                                                      ngx_etcd_value_conf.h */
-    uint32_t                         key_len;
-    uint32_t                         len;
-    uint32_t                         table_len;
-    u_char                           data[1];      /* the key without the
-                                                      literal part, the value,
-                                                      and its table */
-} ngx_etcd_value_node_t;
-
-
-/* A change of one key. */
-
-typedef struct {
-    ngx_etcd_value_node_t           *old;          /* NULL: is added */
-    ngx_etcd_value_node_t           *node;         /* takes the place of old;
-                                                      NULL: old is removed, or
-                                                      refused */
-    uint64_t                         refused;      /* of old; 0: is removed */
-    uint64_t                         source;       /* of the refused value */
-} ngx_etcd_value_step_t;
-
-
 /* All zero but the object: an empty map, not read yet. */
 
 typedef struct {
@@ -81,11 +42,6 @@ typedef struct {
                                                       with the namespace;
                                                       variant: secret, exact */
     ngx_etcd_shared_map_t            map;
-    ngx_etcd_shared_node_t          *spare;
-    ngx_etcd_shared_node_t          *dead;
-    ngx_uint_t                       nsteps;       /* to be made, the last one
-                                                      first */
-    ngx_etcd_value_step_t            steps[NGX_ETCD_VALUE_MAP_STEPS];
 
     /* written by the owner only */
 
@@ -96,8 +52,6 @@ typedef struct {
     ngx_atomic_t                     over;         /* keys beyond the limit, or
                                                       for which there is no
                                                       room in the zone */
-    ngx_atomic_t                     invalid;      /* keys whose newest value is
-                                                      refused */
 } ngx_etcd_value_map_t;
 
 
@@ -145,16 +99,6 @@ ngx_str_t *ngx_etcd_value_map_name(ngx_etcd_value_map_conf_t *conf,
 /* Returns the node of a key, or NULL.  The caller holds the mutex. */
 ngx_etcd_value_node_t *ngx_etcd_value_map_find(
     ngx_etcd_value_map_conf_t *conf, ngx_str_t *key);
-
-/*
- * Makes "nsteps" steps, each of another key.  The caller has written them, or a
- * killed process has left them.  The nodes of the steps are in the list
- * "spare", that of the last step first.  The caller holds the mutex.
- */
-void ngx_etcd_value_map_apply(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
-    ngx_uint_t nsteps);
-void ngx_etcd_value_map_finish(ngx_etcd_zone_t *zone,
-    ngx_etcd_value_map_t *map);
 
 /*
  * Calls the handler for a part of the nodes, under the mutex; *chain is 0 at

@@ -7,12 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_value_object.h>
-
 #include <sys/mman.h>
-
-
-/* nodes that are freed at a time under the mutex */
-#define NGX_ETCD_VALUE_OBJECT_PIECE  256
 
 
 static void ngx_etcd_value_object_clear(void *object);
@@ -110,7 +105,6 @@ ngx_etcd_value_object_inherit(ngx_etcd_value_map_conf_t *conf,
     from = ngx_etcd_object_find(old, &ngx_etcd_value_object_type,
                                 &conf->map->object);
     if (from != NULL) {
-        ngx_etcd_value_map_finish(old, from);
         ngx_etcd_value_object_take(conf, from);
     }
 
@@ -150,9 +144,7 @@ ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
 
     conf->id = conf->map->object.id;
 
-    ngx_etcd_value_map_finish(zone, conf->map);
-
-    rc = ngx_etcd_shared_map_size(zone, &conf->map->map, conf->limit);
+    rc = ngx_etcd_shared_map_size(zone->shpool, &conf->map->map, conf->limit);
 
     ngx_etcd_zone_unlock(zone);
 
@@ -176,14 +168,12 @@ ngx_etcd_value_object_clear(void *object)
     map->map.chains = NULL;
     map->map.nchains = 0;
     map->map.n = 0;
+    map->map.refused = 0;
 
-    map->spare = NULL;
-    map->dead = NULL;
     map->revision = 0;
     map->state = NGX_ETCD_VALUE_LOADING;
     map->changes = 0;
     map->over = 0;
-    map->invalid = 0;
 }
 
 
@@ -221,53 +211,40 @@ ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
 }
 
 
-/* Returns 1 if the map has no nodes any more. */
+/* Removes a batch of nodes. */
 
-static ngx_uint_t
-ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone, ngx_etcd_value_map_t *map,
-    ngx_uint_t *left)
+static void
+ngx_etcd_value_object_empty(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map)
 {
-    ngx_uint_t               i;
-    ngx_etcd_redo_t          redo;
+    ngx_uint_t               i, n;
+    ngx_etcd_batch_t        *batch;
     ngx_etcd_shared_node_t  *node;
 
-    ngx_etcd_value_map_finish(zone, map);
-    ngx_etcd_value_change_free(zone, &map->spare);
-    ngx_etcd_value_change_free(zone, &map->dead);
+    batch = &zone->sh->batch;
+    n = 0;
 
-    for (i = 0; i < map->map.nchains; i++) {
+    ngx_etcd_batch_begin(batch, map);
 
-        while ((node = map->map.chains[i]) != NULL) {
-
-            if (*left == 0) {
-                return 0;
-            }
-
-            (*left)--;
-
-            redo.n = 0;
-            ngx_etcd_shared_map_remove(&map->map, node, &redo);
-            ngx_etcd_redo_set(&redo, &node->next, map->dead);
-            ngx_etcd_redo_set(&redo, &map->dead, node);
-
-            ngx_etcd_shared_map_write(zone, &map->map, &redo);
-
-            ngx_etcd_value_change_free(zone, &map->dead);
+    for (i = 0; i < map->nchains; i++) {
+        for (node = map->chains[i];
+             node != NULL && n < NGX_ETCD_BATCH_STEPS;
+             node = node->next)
+        {
+            ngx_memzero(&batch->steps[n], sizeof(ngx_etcd_step_t));
+            batch->steps[n++].old = (ngx_etcd_value_node_t *) node;
         }
     }
 
-    return 1;
+    ngx_etcd_batch_make(batch, zone->shpool, n);
 }
 
 
 static ngx_uint_t
 ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone, void *data)
 {
-    ngx_uint_t             left;
     ngx_queue_t           *q, *next, *list;
     ngx_etcd_value_map_t  *map;
 
-    left = NGX_ETCD_VALUE_OBJECT_PIECE;
     list = &zone->sh->objects[NGX_ETCD_ZONE_VALUE_MAPS];
 
     for (q = ngx_queue_head(list); q != ngx_queue_sentinel(list); q = next) {
@@ -278,11 +255,13 @@ ngx_etcd_value_object_retire_piece(ngx_etcd_zone_t *zone, void *data)
             continue;
         }
 
-        if (!ngx_etcd_value_object_empty(zone, map, &left)) {
+        if (map->map.n != 0) {
+            ngx_etcd_value_object_empty(zone, &map->map);
             return 1;
         }
 
-        ngx_etcd_shared_map_done(zone, &map->map);
+        ngx_etcd_shared_map_done(zone->shpool, &map->map,
+                                 &zone->sh->batch.redo);
         ngx_etcd_object_retire(zone, &ngx_etcd_value_object_type, &map->object);
     }
 

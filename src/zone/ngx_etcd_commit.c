@@ -53,7 +53,7 @@ ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_redo_set(&redo, &set->requests, set->requests + slot->requests);
     ngx_etcd_redo_set(&redo, &slot->requests, 0);
 
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+    ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
     /* Members of the initial list start without slow start. */
 
@@ -81,7 +81,7 @@ ngx_etcd_commit_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         ngx_etcd_redo_set(&redo, &set->term, term);
         ngx_etcd_redo_set(&redo, &set->terms, set->terms + 1);
 
-        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+        ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
     }
 }
 

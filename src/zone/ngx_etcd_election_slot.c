@@ -169,7 +169,7 @@ ngx_etcd_election_slot_store(ngx_etcd_zone_t *zone,
         ngx_etcd_redo_set(&redo, &slot->hold.deadline, hold->deadline);
         ngx_etcd_redo_set(&redo, &slot->hold.created, hold->created);
 
-        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+        ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
         ngx_etcd_zone_unlock(zone);
     }
 
@@ -195,7 +195,7 @@ ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,
             ngx_etcd_redo_set(&redo, &slot->term, view->created);
             ngx_etcd_redo_set(&redo, &slot->leaders, slot->leaders + 1);
 
-            ngx_etcd_redo_write(&zone->sh->redo, &redo);
+            ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
         }
 
         ngx_etcd_election_slot_write_view(slot, view);

@@ -279,7 +279,7 @@ ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_redo_set(&redo, &set->nslots,
                       set->nslots + NGX_ETCD_MEMBER_SET_SLOTS);
 
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+    ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
     return NGX_OK;
 }
@@ -689,7 +689,7 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             ngx_etcd_redo_set(&redo, p, invalid->next);
             ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid - 1);
 
-            ngx_etcd_redo_write(&zone->sh->redo, &redo);
+            ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
             ngx_slab_free_locked(zone->shpool, invalid);
             break;
@@ -718,7 +718,7 @@ ngx_etcd_member_set_invalid(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             ngx_etcd_redo_set(&redo, &set->invalid, invalid);
             ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid + 1);
 
-            ngx_etcd_redo_write(&zone->sh->redo, &redo);
+            ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
             if (!known) {
                 ngx_etcd_zone_event(zone, &set->object.name, key,

@@ -52,7 +52,7 @@ ngx_etcd_object_create(ngx_etcd_zone_t *zone,
     object = ngx_etcd_object_prepare(zone, type, id, &redo);
 
     if (object != NULL) {
-        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+        ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
     }
 
     return object;
@@ -259,7 +259,7 @@ ngx_etcd_object_retire(ngx_etcd_zone_t *zone,
     ngx_etcd_redo_insert_tail(&redo, &zone->sh->unused[type->list],
                               &object->queue);
 
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+    ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
     ngx_slab_free_locked(zone->shpool, object->name.data);
 }

@@ -91,7 +91,7 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_redo_set(&redo, &set->nslots,
                       set->nslots - NGX_ETCD_MEMBER_SET_SLOTS);
 
-    ngx_etcd_redo_write(&zone->sh->redo, &redo);
+    ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
     return 1;
 }
@@ -140,7 +140,7 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
         ngx_etcd_redo_set(&redo, &set->invalid, invalid->next);
         ngx_etcd_redo_set(&redo, &set->ninvalid, set->ninvalid - 1);
 
-        ngx_etcd_redo_write(&zone->sh->redo, &redo);
+        ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
         ngx_slab_free_locked(zone->shpool, invalid);
     }

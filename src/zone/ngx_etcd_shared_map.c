@@ -37,7 +37,7 @@ ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map, ngx_etcd_shared_map_t *to)
 
 
 ngx_int_t
-ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+ngx_etcd_shared_map_size(ngx_slab_pool_t *shpool, ngx_etcd_shared_map_t *map,
     ngx_uint_t nodes)
 {
     ngx_uint_t               n;
@@ -51,7 +51,7 @@ ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
     }
 
     to.nchains = n;
-    to.chains = ngx_slab_calloc_locked(zone->shpool,
+    to.chains = ngx_slab_calloc_locked(shpool,
                                        n * sizeof(ngx_etcd_shared_node_t *));
     if (to.chains == NULL) {
         return NGX_ERROR;
@@ -71,7 +71,7 @@ ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
     ngx_etcd_seqlock_written(&map->lock);
 
     if (chains != NULL) {
-        ngx_slab_free_locked(zone->shpool, chains);
+        ngx_slab_free_locked(shpool, chains);
     }
 
     return NGX_OK;
@@ -79,7 +79,8 @@ ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
 
 
 void
-ngx_etcd_shared_map_done(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map)
+ngx_etcd_shared_map_done(ngx_slab_pool_t *shpool, ngx_etcd_shared_map_t *map,
+    ngx_etcd_redo_t *log)
 {
     ngx_etcd_redo_t          redo;
     ngx_etcd_shared_node_t **chains;
@@ -95,9 +96,9 @@ ngx_etcd_shared_map_done(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map)
     ngx_etcd_redo_set(&redo, &map->nchains, 0);
     ngx_etcd_redo_set(&redo, &map->chains, NULL);
 
-    ngx_etcd_shared_map_write(zone, map, &redo);
+    ngx_etcd_shared_map_write(map, log, &redo);
 
-    ngx_slab_free_locked(zone->shpool, chains);
+    ngx_slab_free_locked(shpool, chains);
 }
 
 
@@ -159,52 +160,35 @@ ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
  */
 
 void
-ngx_etcd_shared_map_write(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+ngx_etcd_shared_map_write(ngx_etcd_shared_map_t *map, ngx_etcd_redo_t *log,
     ngx_etcd_redo_t *redo)
 {
     ngx_etcd_seqlock_write(&map->lock);
 
-    ngx_etcd_redo_write(&zone->sh->redo, redo);
+    ngx_etcd_redo_write(log, redo);
 
     ngx_etcd_seqlock_written(&map->lock);
 }
 
 
-ngx_int_t
-ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
-    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data)
+ngx_uint_t
+ngx_etcd_shared_map_inside(ngx_slab_pool_t *shpool, void *p, size_t len)
 {
-    ngx_etcd_shared_node_t     *node;
-    ngx_etcd_seqlock_reader_t   reader;
+    u_char  *start, *at;
 
-    ngx_etcd_seqlock_read(&reader, &map->lock);
+    at = p;
+    start = (u_char *) shpool;
 
-    while (ngx_etcd_seqlock_try(&reader)) {
-        node = ngx_etcd_shared_map_find_locked(zone, map, hash, match, data);
-
-        if (ngx_etcd_seqlock_valid(&reader)) {
-            return (node != NULL) ? NGX_OK : NGX_DECLINED;
-        }
-    }
-
-    /* the writer is preempted or was killed */
-
-    if (ngx_etcd_zone_lock(zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    node = ngx_etcd_shared_map_find_locked(zone, map, hash, match, data);
-
-    ngx_etcd_zone_unlock(zone);
-
-    return (node != NULL) ? NGX_OK : NGX_DECLINED;
+    return at >= start
+           && at < shpool->end
+           && len <= (size_t) (shpool->end - at);
 }
 
 
 /* A chain that is read without the mutex may end in memory of any use. */
 
 ngx_etcd_shared_node_t *
-ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
+ngx_etcd_shared_map_find_locked(ngx_slab_pool_t *shpool,
     ngx_etcd_shared_map_t *map, uint64_t hash,
     ngx_etcd_shared_map_match_pt match, void *data)
 {
@@ -220,7 +204,7 @@ ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
 
     chain = &chains[hash & (nchains - 1)];
 
-    if (!ngx_etcd_shared_map_inside(zone, chain, sizeof(*chain))) {
+    if (!ngx_etcd_shared_map_inside(shpool, chain, sizeof(*chain))) {
         return NULL;
     }
 
@@ -228,7 +212,7 @@ ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
 
     for (i = 0; i < NGX_ETCD_SHARED_MAP_STEPS && node != NULL; i++) {
 
-        if (!ngx_etcd_shared_map_inside(zone, node,
+        if (!ngx_etcd_shared_map_inside(shpool, node,
                                         sizeof(ngx_etcd_shared_node_t)))
         {
             return NULL;
@@ -245,15 +229,26 @@ ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
 }
 
 
-ngx_uint_t
-ngx_etcd_shared_map_inside(ngx_etcd_zone_t *zone, void *p, size_t len)
+ngx_int_t
+ngx_etcd_shared_map_find(ngx_slab_pool_t *shpool, ngx_etcd_shared_map_t *map,
+    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data,
+    uint64_t *version)
 {
-    u_char  *start, *at;
+    ngx_etcd_shared_node_t     *node;
+    ngx_etcd_seqlock_reader_t   reader;
 
-    at = p;
-    start = (u_char *) zone->shpool;
+    ngx_etcd_seqlock_read(&reader, &map->lock);
 
-    return at >= start
-           && at < zone->shpool->end
-           && len <= (size_t) (zone->shpool->end - at);
+    while (ngx_etcd_seqlock_try(&reader)) {
+        node = ngx_etcd_shared_map_find_locked(shpool, map, hash, match, data);
+
+        if (ngx_etcd_seqlock_valid(&reader)) {
+            *version = reader.seen;
+            return (node != NULL) ? NGX_OK : NGX_DECLINED;
+        }
+    }
+
+    /* the writer is preempted or was killed */
+
+    return NGX_AGAIN;
 }

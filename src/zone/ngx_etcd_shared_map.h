@@ -23,7 +23,6 @@
 #include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_redo.h>
 #include <ngx_etcd_seqlock.h>
-#include <ngx_etcd_zone.h>
 
 
 typedef struct ngx_etcd_shared_node_s  ngx_etcd_shared_node_t;
@@ -41,6 +40,8 @@ typedef struct {
     ngx_etcd_shared_node_t         **chains;
     ngx_uint_t                       nchains;      /* a power of 2 */
     ngx_uint_t                       n;            /* nodes */
+    ngx_atomic_t                     refused;      /* nodes whose newest value
+                                                      is refused */
 } ngx_etcd_shared_map_t;
 
 
@@ -48,12 +49,12 @@ typedef struct {
  * Gives the map chains for that many nodes; present nodes move.  Called by the
  * master, which holds the mutex.  NGX_ERROR: the zone is full.
  */
-ngx_int_t ngx_etcd_shared_map_size(ngx_etcd_zone_t *zone,
+ngx_int_t ngx_etcd_shared_map_size(ngx_slab_pool_t *shpool,
     ngx_etcd_shared_map_t *map, ngx_uint_t nodes);
 
 /* Frees the chains, which are empty.  The caller holds the mutex. */
-void ngx_etcd_shared_map_done(ngx_etcd_zone_t *zone,
-    ngx_etcd_shared_map_t *map);
+void ngx_etcd_shared_map_done(ngx_slab_pool_t *shpool,
+    ngx_etcd_shared_map_t *map, ngx_etcd_redo_t *log);
 
 /* The hash of a name: equal in all processes of a master. */
 #define ngx_etcd_shared_map_hash(name)  ngx_etcd_siphash_long(name)
@@ -74,8 +75,8 @@ void ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
     ngx_etcd_redo_t *redo);
 
 /* ngx_etcd_redo_write() for a log with such a change. */
-void ngx_etcd_shared_map_write(ngx_etcd_zone_t *zone,
-    ngx_etcd_shared_map_t *map, ngx_etcd_redo_t *redo);
+void ngx_etcd_shared_map_write(ngx_etcd_shared_map_t *map, ngx_etcd_redo_t *log,
+    ngx_etcd_redo_t *redo);
 
 /* Returns 1 if the node has the name that is searched for. */
 typedef ngx_uint_t (*ngx_etcd_shared_map_match_pt)(void *data,
@@ -84,22 +85,23 @@ typedef ngx_uint_t (*ngx_etcd_shared_map_match_pt)(void *data,
 /*
  * Finds the node with that hash for which the handler returns 1.  The handler
  * may copy from the node; it is called again if the map has changed meanwhile.
+ * *version is another number after each change of the map.
  *
  *     NGX_OK        the node was found, what the handler has copied is valid,
  *     NGX_DECLINED  there is no such node,
- *     NGX_AGAIN     the map is being changed, or the mutex was held.
+ *     NGX_AGAIN     the map is being changed: lock the mutex of the zone.
  */
-ngx_int_t ngx_etcd_shared_map_find(ngx_etcd_zone_t *zone,
+ngx_int_t ngx_etcd_shared_map_find(ngx_slab_pool_t *shpool,
     ngx_etcd_shared_map_t *map, uint64_t hash,
-    ngx_etcd_shared_map_match_pt match, void *data);
+    ngx_etcd_shared_map_match_pt match, void *data, uint64_t *version);
 
 /* Finds the node for a caller that holds the mutex; NULL: there is none. */
-ngx_etcd_shared_node_t *ngx_etcd_shared_map_find_locked(ngx_etcd_zone_t *zone,
+ngx_etcd_shared_node_t *ngx_etcd_shared_map_find_locked(ngx_slab_pool_t *shpool,
     ngx_etcd_shared_map_t *map, uint64_t hash,
     ngx_etcd_shared_map_match_pt match, void *data);
 
 /* Returns 1 if these bytes are inside the zone and may be read. */
-ngx_uint_t ngx_etcd_shared_map_inside(ngx_etcd_zone_t *zone, void *p,
+ngx_uint_t ngx_etcd_shared_map_inside(ngx_slab_pool_t *shpool, void *p,
     size_t len);
 
 

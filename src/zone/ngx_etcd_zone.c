@@ -96,7 +96,7 @@ ngx_etcd_zone_lock(ngx_etcd_zone_t *zone)
         for (n = 0; n < NGX_ETCD_ZONE_SPINS; n++) {
 
             if (ngx_shmtx_trylock(&zone->shpool->mutex)) {
-                ngx_etcd_redo_finish(&zone->sh->redo);
+                ngx_etcd_batch_finish(&zone->sh->batch, zone->shpool);
                 return NGX_OK;
             }
 

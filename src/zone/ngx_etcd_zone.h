@@ -18,10 +18,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_batch.h>
 #include <ngx_etcd_histogram.h>
 #include <ngx_etcd_process.h>
-#include <ngx_etcd_redo.h>
-#include <ngx_etcd_seqlock.h>
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
@@ -156,7 +155,7 @@ typedef struct {
     ngx_atomic_t                     epoch;        /* of the newest
                                                       configuration */
     ngx_atomic_t                     secret;       /* not for core dumps */
-    ngx_etcd_redo_t                  redo;         /* protected by the mutex */
+    ngx_etcd_batch_t                 batch;        /* protected by the mutex */
     ngx_etcd_zone_cluster_t          cluster;
     ngx_etcd_shared_id_t             id;
     ngx_etcd_zone_space_t            space;
@@ -227,7 +226,7 @@ ngx_uint_t ngx_etcd_zone_newest(ngx_etcd_zone_t *zone);
  * ngx_etcd_zone_lock(), for the path of a request, spins about 100 us; the
  * patient one gives a preempted holder some milliseconds, and in the master,
  * which serves no requests, a second.  After a holder was killed, the next
- * one completes the redo log first.
+ * one completes its redo log and its batch first.
  */
 ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);

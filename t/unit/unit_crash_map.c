@@ -295,14 +295,6 @@ ngx_etcd_crash_map_take_over(void)
     ngx_etcd_crash_map_done(ngx_etcd_value_object_retire_old(zone,
                                                             (uint64_t) -1),
                             "value maps cannot be retired");
-
-    if (ngx_etcd_crash_map_values_kept()
-        && ngx_strcmp(ngx_etcd_crash.broken, "values") != 0)
-    {
-        ngx_etcd_crash_map_done(
-            ngx_etcd_value_change_recover(&ngx_etcd_crash_map_values),
-            "a value map cannot be recovered");
-    }
 }
 
 
@@ -520,16 +512,16 @@ ngx_etcd_crash_map_nodes(ngx_etcd_value_map_t *map)
         }
     }
 
-    if (n != map->map.n || refused != map->invalid) {
+    if (n != map->map.n || refused != map->map.refused) {
         ngx_etcd_crash_fault("%lu values instead of %lu, %lu refused instead "
                              "of %lu", (unsigned long) n,
                              (unsigned long) map->map.n,
                              (unsigned long) refused,
-                             (unsigned long) map->invalid);
+                             (unsigned long) map->map.refused);
     }
 
-    if (map->spare != NULL || map->dead != NULL) {
-        ngx_etcd_crash_fault("values are in no map");
+    if (ngx_etcd_crash.zone.sh->batch.map != NULL) {
+        ngx_etcd_crash_fault("a batch is left");
     }
 }
 

@@ -1,0 +1,104 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The batch of a zone: changes that readers see together.  The owner writes
+ * them down as steps before the first one is made.  If it is killed in between,
+ * whoever locks the mutex of the zone next makes the rest: a reader sees all of
+ * them or none.  A zone has one owner, and so one batch.
+ *
+ * nginx's allocator cannot be interrupted: the nodes of a batch are allocated
+ * before its steps are made, and freed after them.  Nodes in between are in the
+ * list "spare" or "dead", and are freed by whoever finishes the batch.
+ *
+ * The caller of all functions holds the mutex.
+ */
+
+
+#ifndef _NGX_ETCD_BATCH_H_INCLUDED_
+#define _NGX_ETCD_BATCH_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_shared_map.h>
+
+
+#define NGX_ETCD_BATCH_STEPS  256
+
+
+/*
+ * The value of a key.  A node is never changed but replaced; only "refused" and
+ * "source" are stored in place.
+ */
+
+typedef struct {
+    ngx_etcd_shared_node_t           node;
+    uint64_t                         modified;     /* mod_revision of the
+                                                      value; 0: no valid value
+                                                      was seen */
+    volatile uint64_t                refused;      /* mod_revision of a newer
+                                                      value that was refused;
+                                                      0: none */
+    uint64_t                         source;       /* of the newest value, valid
+                                                      or refused */
+    uint32_t                         key_len;
+    uint32_t                         len;
+    uint32_t                         table_len;
+    u_char                           data[1];      /* the key without the
+                                                      literal part, the value,
+                                                      and its table */
+} ngx_etcd_value_node_t;
+
+
+/* A change of one key. */
+
+typedef struct {
+    ngx_etcd_value_node_t           *old;          /* NULL: is added */
+    ngx_etcd_value_node_t           *node;         /* takes the place of old;
+                                                      NULL: old is removed, or
+                                                      refused */
+    uint64_t                         refused;      /* of old; 0: is removed */
+    uint64_t                         source;       /* of the refused value */
+} ngx_etcd_step_t;
+
+
+/* All zero: nothing to do. */
+
+typedef struct {
+    ngx_etcd_redo_t                  redo;         /* also of other changes */
+    ngx_etcd_shared_map_t           *map;          /* is changed; NULL: no map
+                                                      is */
+    ngx_etcd_shared_node_t          *spare;
+    ngx_etcd_shared_node_t          *dead;
+    ngx_uint_t                       n;            /* steps to be made, the last
+                                                      one first */
+    ngx_etcd_step_t                  steps[NGX_ETCD_BATCH_STEPS];
+} ngx_etcd_batch_t;
+
+
+/*
+ * Begins a batch, which ngx_etcd_batch_make() or ngx_etcd_batch_finish() ends.
+ * The caller writes the steps, each of another key.
+ */
+void ngx_etcd_batch_begin(ngx_etcd_batch_t *batch, ngx_etcd_shared_map_t *map);
+
+/*
+ * Allocates a node of that many bytes, to be linked by a step, in the order of
+ * the steps.  NULL: the zone is full.
+ */
+ngx_etcd_value_node_t *ngx_etcd_batch_alloc(ngx_etcd_batch_t *batch,
+    ngx_slab_pool_t *shpool, size_t size);
+
+/* Makes n steps. */
+void ngx_etcd_batch_make(ngx_etcd_batch_t *batch, ngx_slab_pool_t *shpool,
+    ngx_uint_t n);
+
+/*
+ * Completes what a killed process has left: its redo log, and its batch.  A
+ * batch whose steps are not to be made is undone.
+ */
+void ngx_etcd_batch_finish(ngx_etcd_batch_t *batch, ngx_slab_pool_t *shpool);
+
+
+#endif /* _NGX_ETCD_BATCH_H_INCLUDED_ */
