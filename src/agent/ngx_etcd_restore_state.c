@@ -366,10 +366,11 @@ ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
     ngx_etcd_member_diff_t *diff, json_t *json, ngx_str_t *name,
     ngx_etcd_member_t *member)
 {
-    uint64_t         created, modified;
-    ngx_int_t        rc;
-    ngx_etcd_key_t  *key;
-    Etcd__KeyValue   kv;
+    uint64_t           created, modified;
+    ngx_int_t          rc;
+    ngx_etcd_key_t    *key;
+    Etcd__KeyValue     kv;
+    ngx_etcd_entry_t  *entry;
 
     if (ngx_etcd_restore_number(restore, json, "create_revision", &created)
             != NGX_OK
@@ -401,9 +402,9 @@ ngx_etcd_restore_register(ngx_etcd_restore_t *restore,
     }
 
     if (json_is_true(json_object_get(json, "gone"))) {
-        ngx_etcd_entry_at(diff->zone, key->regs->entry)->gone =
-                                 json_is_true(json_object_get(json, "held"))
-                                 ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
+        entry = ngx_etcd_zone_at(diff->zone, key->regs->entry);
+        entry->gone = json_is_true(json_object_get(json, "held"))
+                      ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
     }
 
     restore->nmembers++;

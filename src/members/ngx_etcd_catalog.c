@@ -36,7 +36,7 @@ struct ngx_etcd_catalog_s {
     ngx_event_t                  sweep;        /* of empty sets */
     ngx_event_t                  again;        /* lists all keys again */
 
-    ngx_queue_t                 *next;         /* of the map, while loading: of
+    uint32_t                     next;         /* of the map, while loading: of
                                                   ngx_etcd_set_map_walk() */
     ngx_etcd_catalog_set_t      *part;         /* the set being loaded, or
                                                   NULL */

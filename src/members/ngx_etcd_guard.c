@@ -180,7 +180,7 @@ ngx_etcd_guard_member_fails(ngx_etcd_guard_t *guard, ngx_etcd_reg_t *reg)
         return 1;
     }
 
-    entry = ngx_etcd_entry_at(guard->zone, reg->entry);
+    entry = ngx_etcd_zone_at(guard->zone, reg->entry);
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
 
     return record.attr.max_fails != 0

@@ -160,20 +160,23 @@ static ngx_int_t
 ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone)
 {
     ngx_uint_t              i;
+    ngx_etcd_entry_t       *entry;
     ngx_etcd_entry_walk_t  *walk;
 
     walk = &index->walk;
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
-        if (!ngx_etcd_entry_walk_next(index->slots.set, walk)) {
+        if (!ngx_etcd_entry_walk_next(zone, index->slots.set, walk)) {
             return NGX_OK;
         }
 
-        if (walk->entry == NULL) {
+        entry = ngx_etcd_zone_at(zone, walk->entry);
+
+        if (entry == NULL) {
             ngx_etcd_slot_index_free(&index->slots, walk->n);
 
-        } else if (ngx_etcd_index_import(index, zone, walk->n, walk->entry)
+        } else if (ngx_etcd_index_import(index, zone, walk->n, entry)
                    != NGX_OK)
         {
             return NGX_ERROR;

@@ -331,9 +331,9 @@ ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
     o->op = op;
     o->slot = slot;
     o->serial = 0;
-    o->entry = NULL;
-    o->old = ngx_etcd_entry_at(diff->zone, old);
-    o->shown = NULL;
+    o->entry = 0;
+    o->old = old;
+    o->shown = 0;
     o->revision = revision;
 
     return o;
@@ -354,9 +354,7 @@ ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         return NGX_ERROR;
     }
 
-    op->shown = ngx_etcd_entry_at(diff->zone,
-                                  ngx_etcd_index_remove(&diff->index, key,
-                                                        reg));
+    op->shown = ngx_etcd_index_remove(&diff->index, key, reg);
 
     return NGX_OK;
 }
@@ -426,11 +424,10 @@ ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
 
 static void
-ngx_etcd_member_diff_shown(ngx_etcd_member_diff_t *diff, ngx_etcd_op_t *op,
-    ngx_etcd_reg_t *reg)
+ngx_etcd_member_diff_shown(ngx_etcd_op_t *op, ngx_etcd_reg_t *reg)
 {
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_entry_at(diff->zone, ngx_etcd_slot_index_shown(reg));
+    op->shown = ngx_etcd_slot_index_shown(reg);
 }
 
 
@@ -451,7 +448,7 @@ ngx_etcd_member_diff_touch(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     op->lease = data->lease;
 
     ngx_etcd_index_renew(&diff->index, key, reg, data->mod_revision);
-    ngx_etcd_member_diff_shown(diff, op, reg);
+    ngx_etcd_member_diff_shown(op, reg);
 
     return NGX_OK;
 }
@@ -483,17 +480,14 @@ ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg, ngx_etcd_entry_data_t *data,
     ngx_etcd_slot_entry_t *known, uint32_t slot)
 {
-    ngx_int_t          rc;
-    ngx_etcd_op_t     *op;
-    ngx_etcd_entry_t  *entry;
+    ngx_int_t       rc;
+    ngx_etcd_op_t  *op;
 
-    entry = ngx_etcd_entry_create(diff->zone, diff->set, data, diff->unowned,
-                                  &rc);
-    if (entry == NULL) {
+    rc = ngx_etcd_entry_create(diff->zone, diff->set, data, diff->unowned,
+                               &known->entry);
+    if (rc != NGX_OK) {
         return ngx_etcd_member_diff_room(diff, rc);
     }
-
-    known->entry = ngx_etcd_entry_number(diff->zone, entry);
 
     op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_PUT, slot,
                                  reg ? reg->entry : 0, known->revision);
@@ -501,7 +495,7 @@ ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         return NGX_ERROR;
     }
 
-    op->entry = entry;
+    op->entry = known->entry;
 
     if (reg != NULL) {
         reg->entry = known->entry;
@@ -518,7 +512,7 @@ ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         reg->seen = 1;
     }
 
-    ngx_etcd_member_diff_shown(diff, op, reg);
+    ngx_etcd_member_diff_shown(op, reg);
 
     return NGX_OK;
 }
@@ -682,7 +676,7 @@ ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
             ngx_etcd_index_renew(&diff->index, key, reg, 0);
         }
 
-        ngx_etcd_member_diff_shown(diff, op, reg);
+        ngx_etcd_member_diff_shown(op, reg);
 
         reg->gone = mark;
     }

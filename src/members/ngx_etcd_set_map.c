@@ -466,7 +466,7 @@ ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
 ngx_int_t
 ngx_etcd_set_map_walk(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    ngx_queue_t **next, ngx_etcd_set_found_t *found, ngx_str_t *prefix)
+    uint32_t *next, ngx_etcd_set_found_t *found, ngx_str_t *prefix)
 {
     ngx_int_t             rc;
     ngx_queue_t          *q;
@@ -477,7 +477,8 @@ ngx_etcd_set_map_walk(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
         return rc;
     }
 
-    q = (*next != NULL) ? *next : ngx_queue_head(&map->nodes);
+    q = (*next != 0) ? ngx_etcd_zone_at(zone, *next)
+                     : ngx_queue_head(&map->nodes);
 
     if (q == ngx_queue_sentinel(&map->nodes)) {
         rc = NGX_DONE;
@@ -493,7 +494,7 @@ ngx_etcd_set_map_walk(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
         q = ngx_queue_next(q);
     }
 
-    *next = q;
+    *next = ngx_etcd_zone_number(zone, q);
 
     ngx_etcd_zone_unlock(zone);
 

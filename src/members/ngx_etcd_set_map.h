@@ -143,12 +143,12 @@ ngx_int_t ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone,
 
 /*
  * Called by the owner: the next set of a walk, which ends before any set is
- * removed that it has not reached; *next is NULL at first.  Copies the prefix
- * to prefix->data, which has room for any.  NGX_OK, NGX_DONE: the end, or
+ * removed that it has not reached; *next is 0 at first.  Copies the prefix to
+ * prefix->data, which has room for any.  NGX_OK, NGX_DONE: the end, or
  * results of ngx_etcd_zone_lock_owned().
  */
 ngx_int_t ngx_etcd_set_map_walk(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    ngx_queue_t **next, ngx_etcd_set_found_t *found, ngx_str_t *prefix);
+    uint32_t *next, ngx_etcd_set_found_t *found, ngx_str_t *prefix);
 
 /*
  * Called by the master for a map that no worker knows: takes all sets out; the

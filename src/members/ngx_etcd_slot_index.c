@@ -197,7 +197,7 @@ ngx_etcd_slot_index_entry(ngx_etcd_slot_entry_t *known, ngx_etcd_zone_t *zone,
 
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
 
-    known->entry = ngx_etcd_entry_number(zone, entry);
+    known->entry = ngx_etcd_zone_number(zone, entry);
     known->serial = entry->serial;
     known->revision = entry->mod_revision;
     known->hash = ngx_etcd_slot_index_hash(ngx_etcd_entry_payload(entry),

@@ -38,7 +38,7 @@ struct ngx_etcd_reg_s {
     ngx_etcd_slot_address_t         *address;
     uint64_t                         hash;      /* ngx_etcd_slot_index_hash()
                                                    */
-    uint32_t                         entry;     /* ngx_etcd_entry_number() */
+    uint32_t                         entry;     /* ngx_etcd_zone_number() */
     unsigned                         slot:29;
     unsigned                         seen:1;    /* used by the owner */
     unsigned                         gone:2;    /* NGX_ETCD_ENTRY_ */
@@ -48,7 +48,7 @@ struct ngx_etcd_reg_s {
 /* The index knows that much of an entry. */
 
 typedef struct {
-    uint32_t                         entry;     /* ngx_etcd_entry_number() */
+    uint32_t                         entry;     /* ngx_etcd_zone_number() */
     uint32_t                         serial;    /* 0: not published yet */
     uint64_t                         revision;
     uint64_t                         hash;

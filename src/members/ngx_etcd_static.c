@@ -16,7 +16,6 @@ ngx_etcd_static_seed(ngx_array_t *statics, ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set)
 {
     u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
-    ngx_int_t               rc;
     ngx_uint_t              i;
     ngx_array_t             ops;
     ngx_etcd_op_t           op;
@@ -50,13 +49,14 @@ ngx_etcd_static_seed(ngx_array_t *statics, ngx_etcd_zone_t *zone,
         data.len = ngx_etcd_member_pack(payload, &member[i]);
 
         op.slot = i;
-        op.entry = ngx_etcd_entry_create(zone, set, &data, 1, &rc);
+        if (ngx_etcd_entry_create(zone, set, &data, 1, &op.entry) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
         op.shown = op.entry;
         commit.done = 0;
 
-        if (op.entry == NULL
-            || ngx_etcd_commit(zone, set, &commit) != NGX_OK)
-        {
+        if (ngx_etcd_commit(zone, set, &commit) != NGX_OK) {
             return NGX_ERROR;
         }
     }

@@ -104,7 +104,8 @@ ngx_etcd_commit_event(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         change = NGX_ETCD_CHANGE_UPDATE;
     }
 
-    entry = (op->op == NGX_ETCD_OP_PUT) ? op->entry : op->old;
+    entry = ngx_etcd_zone_at(zone, (op->op == NGX_ETCD_OP_PUT) ? op->entry
+                                                                : op->old);
 
     key.data = ngx_etcd_entry_key(entry);
     key.len = entry->key_len;
@@ -119,10 +120,12 @@ ngx_etcd_commit_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 {
     ngx_uint_t         added, changed;
     ngx_etcd_slot_t   *slot;
-    ngx_etcd_entry_t  *before;
+    ngx_etcd_entry_t  *before, *entry, *old;
 
     slot = ngx_etcd_member_set_slot(set, op->slot);
     before = slot->entry;
+    entry = ngx_etcd_zone_at(zone, op->entry);
+    old = ngx_etcd_zone_at(zone, op->old);
     added = 0;
 
     switch (op->op) {
@@ -139,39 +142,39 @@ ngx_etcd_commit_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
          * that was already published.
          */
 
-        ngx_etcd_commit_term(zone, set, op->entry->create_revision);
+        ngx_etcd_commit_term(zone, set, entry->create_revision);
 
-        op->entry->serial = op->serial;
-        ngx_etcd_entry_publish(set, slot, op->entry);
+        entry->serial = op->serial;
+        ngx_etcd_entry_publish(set, slot, entry);
         break;
 
     case NGX_ETCD_OP_TOUCH:
-        op->old->mod_revision = op->revision;
-        op->old->lease = op->lease;
-        op->old->serial = op->serial;
-        op->old->gone = 0;
+        old->mod_revision = op->revision;
+        old->lease = op->lease;
+        old->serial = op->serial;
+        old->gone = 0;
         break;
 
     case NGX_ETCD_OP_KEEP:
-        op->old->gone = NGX_ETCD_ENTRY_KEPT;
+        old->gone = NGX_ETCD_ENTRY_KEPT;
         break;
 
     case NGX_ETCD_OP_HOLD:
-        op->old->mod_revision = 0;
-        op->old->serial = op->serial;
-        op->old->gone = NGX_ETCD_ENTRY_HELD;
+        old->mod_revision = 0;
+        old->serial = op->serial;
+        old->gone = NGX_ETCD_ENTRY_HELD;
         break;
 
     case NGX_ETCD_OP_REMOVE:
 
-        if (op->shown == NULL) {
+        if (op->shown == 0) {
             set->nmembers--;
         }
 
         break;
     }
 
-    slot->entry = op->shown;
+    slot->entry = ngx_etcd_zone_at(zone, op->shown);
 
     changed = (slot->entry != before);
 
@@ -179,10 +182,10 @@ ngx_etcd_commit_apply(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         ngx_etcd_commit_event(zone, set, op, added, slot->entry == NULL);
     }
 
-    if (op->old != NULL
+    if (old != NULL
         && (op->op == NGX_ETCD_OP_PUT || op->op == NGX_ETCD_OP_REMOVE))
     {
-        ngx_etcd_entry_free(zone, set, slot, op->old);
+        ngx_etcd_entry_free(zone, set, slot, old);
     }
 
     return changed;
@@ -376,14 +379,14 @@ ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
 
 
 static void
-ngx_etcd_commit_repair_entry(ngx_etcd_repair_t *repair)
+ngx_etcd_commit_repair_entry(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
 {
-    ngx_etcd_entry_t       *entry;
+    ngx_etcd_entry_t       *entry, *newest;
     ngx_etcd_entry_walk_t  *walk;
 
-
     walk = &repair->walk;
-    entry = walk->entry;
+    entry = ngx_etcd_zone_at(zone, walk->entry);
+    newest = ngx_etcd_zone_at(zone, repair->newest);
 
     entry->next->prev = entry;
 
@@ -391,12 +394,13 @@ ngx_etcd_commit_repair_entry(ngx_etcd_repair_t *repair)
         repair->found = 1;
     }
 
-    if (entry == walk->first || ngx_etcd_entry_newer(entry, repair->newest)) {
-        repair->newest = entry;
+    if (walk->entry == walk->first || ngx_etcd_entry_newer(entry, newest)) {
+        newest = entry;
+        repair->newest = walk->entry;
     }
 
-    if (ngx_etcd_entry_walk_last(walk)) {
-        ngx_etcd_member_set_slot(repair->set, walk->n)->entry = repair->newest;
+    if (ngx_etcd_entry_walk_last(zone, walk)) {
+        ngx_etcd_member_set_slot(repair->set, walk->n)->entry = newest;
         repair->nmembers++;
     }
 }
@@ -417,13 +421,13 @@ ngx_etcd_commit_repair(ngx_etcd_zone_t *zone, void *data)
 
     for (i = 0; i < NGX_ETCD_ENTRY_PIECE; i++) {
 
-        if (!ngx_etcd_entry_walk_next(repair->set, &repair->walk)) {
+        if (!ngx_etcd_entry_walk_next(zone, repair->set, &repair->walk)) {
             ngx_etcd_commit_repaired(zone, repair);
             return 0;
         }
 
-        if (repair->walk.entry != NULL) {
-            ngx_etcd_commit_repair_entry(repair);
+        if (repair->walk.entry != 0) {
+            ngx_etcd_commit_repair_entry(zone, repair);
         }
     }
 

@@ -28,19 +28,18 @@ typedef enum {
 
 
 /*
- * The creator of an operation knows all entries of the slot and sets "shown"
- * to the newest one after the operation, by ngx_etcd_entry_newer().  The
- * pointers are followed by the owner only: of another process they may be
- * stale.
+ * Entries are known by ngx_etcd_zone_number(); 0: none.  The creator of an
+ * operation knows all entries of the slot and sets "shown" to the newest one
+ * after the operation, by ngx_etcd_entry_newer().
  */
 
 typedef struct {
     ngx_etcd_op_e                    op;
     uint32_t                         slot;
     uint32_t                         serial;
-    ngx_etcd_entry_t                *entry;
-    ngx_etcd_entry_t                *old;          /* or NULL */
-    ngx_etcd_entry_t                *shown;        /* NULL: the slot is free */
+    uint32_t                         entry;
+    uint32_t                         old;
+    uint32_t                         shown;        /* 0: the slot is free */
     uint64_t                         revision;
     int64_t                          lease;        /* if TOUCH */
 } ngx_etcd_op_t;
@@ -77,7 +76,7 @@ typedef struct {
 typedef struct {
     ngx_etcd_member_set_t           *set;          /* of the present call */
     ngx_etcd_entry_walk_t            walk;
-    ngx_etcd_entry_t                *newest;       /* of the slot, so far */
+    uint32_t                         newest;       /* of the slot, so far */
     ngx_uint_t                       nmembers;
     ngx_uint_t                       found;        /* set->moving is in a
                                                       slot */

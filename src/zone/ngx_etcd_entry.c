@@ -44,16 +44,15 @@ ngx_etcd_entry_link(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
 }
 
 
-ngx_etcd_entry_t *
+ngx_int_t
 ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_entry_data_t *data, ngx_uint_t force, ngx_int_t *rc)
+    ngx_etcd_entry_data_t *data, ngx_uint_t force, uint32_t *n)
 {
     u_char            *p;
     ngx_etcd_entry_t  *entry;
 
     if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
-        *rc = NGX_AGAIN;
-        return NULL;
+        return NGX_AGAIN;
     }
 
     entry = ngx_slab_alloc_locked(zone->shpool,
@@ -62,8 +61,7 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     if (entry == NULL) {
         ngx_etcd_zone_unlock(zone);
-        *rc = NGX_ERROR;
-        return NULL;
+        return NGX_ERROR;
     }
 
     ngx_memzero(entry, offsetof(ngx_etcd_entry_t, bytes));
@@ -82,9 +80,9 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     ngx_etcd_zone_unlock(zone);
 
-    *rc = NGX_OK;
+    *n = ngx_etcd_zone_number(zone, entry);
 
-    return entry;
+    return NGX_OK;
 }
 
 
@@ -100,7 +98,7 @@ ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n, u_char *payload,
         return rc;
     }
 
-    entry = ngx_etcd_entry_at(zone, n);
+    entry = ngx_etcd_zone_at(zone, n);
 
     ngx_memcpy(payload, ngx_etcd_entry_payload(entry),
                ngx_min(entry->len, size));
@@ -205,11 +203,25 @@ ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1, ngx_etcd_entry_t *entry2)
 
 
 ngx_uint_t
-ngx_etcd_entry_walk_next(ngx_etcd_member_set_t *set,
+ngx_etcd_entry_walk_last(ngx_etcd_zone_t *zone, ngx_etcd_entry_walk_t *walk)
+{
+    ngx_etcd_entry_t  *entry;
+
+    entry = ngx_etcd_zone_at(zone, walk->entry);
+
+    return entry == NULL || entry->next == ngx_etcd_zone_at(zone, walk->first);
+}
+
+
+ngx_uint_t
+ngx_etcd_entry_walk_next(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_entry_walk_t *walk)
 {
-    if (!ngx_etcd_entry_walk_last(walk)) {
-        walk->entry = walk->entry->next;
+    ngx_etcd_entry_t  *entry;
+
+    if (!ngx_etcd_entry_walk_last(zone, walk)) {
+        entry = ngx_etcd_zone_at(zone, walk->entry);
+        walk->entry = ngx_etcd_zone_number(zone, entry->next);
         return 1;
     }
 
@@ -218,8 +230,10 @@ ngx_etcd_entry_walk_next(ngx_etcd_member_set_t *set,
     }
 
     walk->n = walk->next++;
-    walk->first = ngx_etcd_member_set_slot(set, walk->n)->entry;
-    walk->entry = walk->first;
+
+    entry = ngx_etcd_member_set_slot(set, walk->n)->entry;
+    walk->entry = ngx_etcd_zone_number(zone, entry);
+    walk->first = walk->entry;
 
     return 1;
 }

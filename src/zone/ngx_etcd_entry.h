@@ -13,8 +13,8 @@
  * All functions are called by the owner.  The caller holds the mutex, unless
  * a function says otherwise.
  *
- * Private memory has the number of an entry, never a pointer: a process that is
- * not the owner any more must not follow it.
+ * Private memory has the number of an entry (ngx_etcd_zone_number()), never a
+ * pointer.
  */
 
 
@@ -30,24 +30,6 @@
 /* entries or operations processed per acquisition of the mutex */
 
 #define NGX_ETCD_ENTRY_PIECE  128
-
-
-/* The number of an entry in its zone. */
-
-#define ngx_etcd_entry_number(zone, entry)                                    \
-    ((uint32_t) (((u_char *) (entry) - (u_char *) (zone)->shpool)             \
-                 / NGX_ETCD_ZONE_UNIT))
-
-
-/* The entry of a number, to be followed under the mutex only; 0: NULL. */
-
-static ngx_inline ngx_etcd_entry_t *
-ngx_etcd_entry_at(ngx_etcd_zone_t *zone, uint32_t n)
-{
-    return n ? (ngx_etcd_entry_t *) ((u_char *) zone->shpool
-                                     + (size_t) n * NGX_ETCD_ZONE_UNIT)
-             : NULL;
-}
 
 
 /*
@@ -68,12 +50,12 @@ typedef struct {
 
 /*
  * Creates a pending entry.  Locks the mutex; "force" as of
- * ngx_etcd_zone_lock_owned().  NULL: the zone is full (*rc is NGX_ERROR), or
- * the mutex was held or another process owns the zone (NGX_AGAIN).
+ * ngx_etcd_zone_lock_owned().  NGX_OK: *n is its number.  NGX_ERROR: the zone
+ * is full; NGX_AGAIN: the mutex was held, or another process owns the zone.
  */
-ngx_etcd_entry_t *ngx_etcd_entry_create(ngx_etcd_zone_t *zone,
+ngx_int_t ngx_etcd_entry_create(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_entry_data_t *data, ngx_uint_t force,
-    ngx_int_t *rc);
+    uint32_t *n);
 
 /*
  * Copies the payload of an entry, at most "size" bytes.  Locks the mutex.
@@ -115,20 +97,19 @@ ngx_uint_t ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1,
 
 typedef struct {
     ngx_uint_t                       n;            /* the slot of entry */
-    ngx_etcd_entry_t                *entry;        /* NULL: the slot is free */
-
     ngx_uint_t                       next;         /* next slot */
-    ngx_etcd_entry_t                *first;        /* of the slot */
+    uint32_t                         entry;        /* 0: the slot is free */
+    uint32_t                         first;        /* of the slot */
 } ngx_etcd_entry_walk_t;
 
 
 /* Moves to the next entry or free slot; returns 0 at the end. */
-ngx_uint_t ngx_etcd_entry_walk_next(ngx_etcd_member_set_t *set,
-    ngx_etcd_entry_walk_t *walk);
+ngx_uint_t ngx_etcd_entry_walk_next(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_entry_walk_t *walk);
 
-/* 1 if the entry is the last one of its slot */
-#define ngx_etcd_entry_walk_last(walk)                                        \
-    ((walk)->entry == NULL || (walk)->entry->next == (walk)->first)
+/* Returns 1 if the entry is the last one of its slot. */
+ngx_uint_t ngx_etcd_entry_walk_last(ngx_etcd_zone_t *zone,
+    ngx_etcd_entry_walk_t *walk);
 
 
 #endif /* _NGX_ETCD_ENTRY_H_INCLUDED_ */

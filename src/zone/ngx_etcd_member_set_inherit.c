@@ -88,11 +88,10 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
 {
     ngx_etcd_heir_t *heir = data;
 
-    ngx_int_t               rc;
     ngx_array_t             ops;
     ngx_etcd_op_t           op;
-    ngx_etcd_member_set_t  *set;
     ngx_etcd_entry_t       *entry;
+    ngx_etcd_member_set_t  *set;
     ngx_etcd_commit_t       commit;
     ngx_etcd_entry_data_t   copy;
 
@@ -111,9 +110,10 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
 
     op.op = NGX_ETCD_OP_REMOVE;
     op.slot = n;
-    op.old = ngx_etcd_member_set_slot(set, n)->entry;
+    op.old = ngx_etcd_zone_number(heir->zone,
+                                  ngx_etcd_member_set_slot(set, n)->entry);
 
-    if (entry == NULL && op.old == NULL) {
+    if (entry == NULL && op.old == 0) {
         return NGX_OK;
     }
 
@@ -129,8 +129,9 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
         copy.lease = entry->lease;
         copy.gone = entry->gone;
 
-        op.entry = ngx_etcd_entry_create(heir->zone, set, &copy, 1, &rc);
-        if (op.entry == NULL) {
+        if (ngx_etcd_entry_create(heir->zone, set, &copy, 1, &op.entry)
+            != NGX_OK)
+        {
             return NGX_ERROR;
         }
 

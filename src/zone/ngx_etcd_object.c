@@ -248,8 +248,9 @@ ngx_etcd_object_retire(ngx_etcd_zone_t *zone,
 {
     ngx_etcd_redo_t  redo;
 
-    if (zone->retiring == &object->queue) {
-        zone->retiring = ngx_queue_next(&object->queue);
+    if (zone->retiring == ngx_etcd_zone_number(zone, &object->queue)) {
+        zone->retiring = ngx_etcd_zone_number(zone,
+                                              ngx_queue_next(&object->queue));
     }
 
     redo.n = 0;

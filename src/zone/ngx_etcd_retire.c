@@ -185,35 +185,39 @@ static ngx_uint_t
 ngx_etcd_retire_old(ngx_etcd_zone_t *zone, void *data)
 {
     ngx_uint_t              n, left;
-    ngx_queue_t            *sets;
+    ngx_queue_t            *q, *sets;
     ngx_etcd_member_set_t  *set;
 
     left = NGX_ETCD_ENTRY_PIECE;
 
     sets = &zone->sh->objects[NGX_ETCD_ZONE_SETS];
 
-    if (zone->retiring == NULL) {
-        zone->retiring = ngx_queue_head(sets);
+    if (zone->retiring == 0) {
+        zone->retiring = ngx_etcd_zone_number(zone, ngx_queue_head(sets));
     }
 
-    for (n = 0; zone->retiring != ngx_queue_sentinel(sets); n++) {
+    for (n = 0; /* void */ ; n++) {
+        q = ngx_etcd_zone_at(zone, zone->retiring);
+
+        if (q == ngx_queue_sentinel(sets)) {
+            break;
+        }
 
         if (n == NGX_ETCD_RETIRE_SETS) {
             return 1;
         }
 
-        set = ngx_queue_data(zone->retiring, ngx_etcd_member_set_t,
-                             object.queue);
+        set = ngx_queue_data(q, ngx_etcd_member_set_t, object.queue);
 
         if (ngx_etcd_retire_declared(zone, set)) {
-            zone->retiring = ngx_queue_next(zone->retiring);
+            zone->retiring = ngx_etcd_zone_number(zone, ngx_queue_next(q));
 
         } else if (!ngx_etcd_retire_set(zone, set, &left)) {
             return 1;
         }
     }
 
-    zone->retiring = NULL;
+    zone->retiring = 0;
 
     return 0;
 }
@@ -248,7 +252,7 @@ ngx_etcd_retire_one(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_retire_piece, set, until);
 
     if (rc != NGX_OK) {
-        zone->retiring = NULL;
+        zone->retiring = 0;
     }
 
     return rc;

@@ -133,7 +133,8 @@ ngx_etcd_snapshot_entry(ngx_etcd_snapshot_t *snapshot, ngx_etcd_entry_t *entry)
 static ngx_int_t
 ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
 {
-    ngx_uint_t  i;
+    ngx_uint_t         i;
+    ngx_etcd_entry_t  *entry;
 
     if (snapshot->set->dirty) {
         return NGX_BUSY;
@@ -141,15 +142,18 @@ ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
 
-        if (!ngx_etcd_entry_walk_next(snapshot->set, &snapshot->walk)) {
+        if (!ngx_etcd_entry_walk_next(snapshot->zone, snapshot->set,
+                                      &snapshot->walk))
+        {
             return NGX_OK;
         }
 
         snapshot->ncopied++;
 
-        if (snapshot->walk.entry != NULL
-            && ngx_etcd_snapshot_entry(snapshot, snapshot->walk.entry)
-               != NGX_OK)
+        entry = ngx_etcd_zone_at(snapshot->zone, snapshot->walk.entry);
+
+        if (entry != NULL
+            && ngx_etcd_snapshot_entry(snapshot, entry) != NGX_OK)
         {
             return NGX_ERROR;
         }

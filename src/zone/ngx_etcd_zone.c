@@ -295,7 +295,7 @@ ngx_etcd_zone_claim(ngx_etcd_zone_t *zone, uint64_t seen)
     }
 
     zone->sh->heartbeat = ngx_current_msec;
-    zone->retiring = NULL;
+    zone->retiring = 0;
 
     return NGX_OK;
 }

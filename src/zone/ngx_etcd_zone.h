@@ -197,11 +197,34 @@ typedef struct {
     ngx_uint_t                       epoch;        /* of this cycle */
     ngx_uint_t                       row;          /* of this process */
     ngx_uint_t                       hidden;       /* from its core dumps */
-    ngx_queue_t                     *retiring;     /* of the owner: the set that
+    uint32_t                         retiring;     /* of the owner: the set that
                                                       ngx_etcd_retire_sets()
-                                                      looks at next; NULL: the
+                                                      looks at next; 0: the
                                                       first */
 } ngx_etcd_zone_t;
+
+
+/*
+ * The number of an object in its zone, for private memory: a process that does
+ * not own the zone any more must not follow a pointer.  0: NULL.
+ */
+
+static ngx_inline uint32_t
+ngx_etcd_zone_number(ngx_etcd_zone_t *zone, void *p)
+{
+    return p ? (uint32_t) (((u_char *) p - (u_char *) zone->shpool)
+                           / NGX_ETCD_ZONE_UNIT)
+             : 0;
+}
+
+
+/* The object of a number, to be followed under the mutex only. */
+
+static ngx_inline void *
+ngx_etcd_zone_at(ngx_etcd_zone_t *zone, uint32_t n)
+{
+    return n ? (u_char *) zone->shpool + (size_t) n * NGX_ETCD_ZONE_UNIT : NULL;
+}
 
 
 /*

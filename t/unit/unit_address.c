@@ -73,7 +73,7 @@ ngx_etcd_unit_member(ngx_etcd_member_t *member, ngx_uint_t address,
 
 static ngx_etcd_op_t *
 ngx_etcd_unit_op(ngx_etcd_unit_keys_t *keys, ngx_etcd_op_e op, ngx_uint_t slot,
-    ngx_etcd_entry_t *old, uint64_t revision)
+    uint32_t old, uint64_t revision)
 {
     ngx_etcd_op_t  *o;
 
@@ -99,12 +99,9 @@ ngx_etcd_unit_delete(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 
     reg = key->regs;
 
-    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_REMOVE, reg->slot,
-                          ngx_etcd_entry_at(keys->zone, reg->entry),
+    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_REMOVE, reg->slot, reg->entry,
                           revision);
-    op->shown = ngx_etcd_entry_at(keys->zone,
-                                  ngx_etcd_index_remove(&keys->index, key,
-                                                        reg));
+    op->shown = ngx_etcd_index_remove(&keys->index, key, reg);
 }
 
 
@@ -154,10 +151,8 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     ngx_etcd_reg_t *reg, ngx_uint_t address, uint64_t revision)
 {
     u_char                  payload[NGX_ETCD_MEMBER_PACK_MAX];
-    uint32_t                slot;
-    ngx_int_t               rc;
+    uint32_t                slot, entry;
     ngx_etcd_op_t          *op;
-    ngx_etcd_entry_t       *entry;
     ngx_etcd_member_t       member;
     ngx_etcd_entry_data_t   data;
     ngx_etcd_slot_entry_t   known;
@@ -180,41 +175,38 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     }
 
     if (reg != NULL && random() % 2) {
-        op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, slot,
-                              ngx_etcd_entry_at(keys->zone, reg->entry),
+        op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, slot, reg->entry,
                               revision);
 
         ngx_etcd_slot_index_renew(&keys->index.slots, reg, revision);
         op->serial = ngx_etcd_newest_serial(&reg->node);
-        op->shown = ngx_etcd_entry_at(keys->zone,
-                                  ngx_etcd_slot_index_shown(reg));
+        op->shown = ngx_etcd_slot_index_shown(reg);
 
         return NGX_OK;
     }
 
-    entry = ngx_etcd_entry_create(keys->zone, keys->set, &data, 0, &rc);
-    if (entry == NULL) {
+    if (ngx_etcd_entry_create(keys->zone, keys->set, &data, 0, &entry)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_PUT, slot,
-                          reg ? ngx_etcd_entry_at(keys->zone, reg->entry)
-                              : NULL,
+    op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_PUT, slot, reg ? reg->entry : 0,
                           revision);
     op->entry = entry;
 
     if (reg != NULL) {
-        reg->entry = ngx_etcd_entry_number(keys->zone, entry);
+        reg->entry = entry;
         ngx_etcd_slot_index_renew(&keys->index.slots, reg, revision);
 
     } else {
-        ngx_etcd_slot_index_entry(&known, keys->zone, entry);
+        ngx_etcd_slot_index_entry(&known, keys->zone,
+                                  ngx_etcd_zone_at(keys->zone, entry));
         reg = ngx_etcd_index_add(&keys->index, key, &known, slot);
     }
 
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_entry_at(keys->zone,
-                                  ngx_etcd_slot_index_shown(reg));
+    op->shown = ngx_etcd_slot_index_shown(reg);
 
     return NGX_OK;
 }
@@ -643,13 +635,11 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
     reg = ((ngx_etcd_key_t *) ngx_etcd_index_find(&keys->index, &name))->regs;
 
     op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_TOUCH, reg->slot,
-                          ngx_etcd_entry_at(keys->zone, reg->entry),
-                          (uint64_t) 1 << 32);
+                          reg->entry, (uint64_t) 1 << 32);
 
     ngx_etcd_slot_index_renew(&keys->index.slots, reg, op->revision);
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_entry_at(keys->zone,
-                                  ngx_etcd_slot_index_shown(reg));
+    op->shown = ngx_etcd_slot_index_shown(reg);
 
     ngx_etcd_unit_publish(keys);
 }

@@ -456,7 +456,7 @@ ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_entry_walk_t *walk,
     ngx_etcd_crash_entry_t  *wanted;
 
     set = ngx_etcd_crash.sets[n];
-    entry = walk->entry;
+    entry = ngx_etcd_zone_at(&ngx_etcd_crash.zone, walk->entry);
 
     wanted = ngx_etcd_crash_wanted(n, walk->n, entry, &same);
     i = (wanted != NULL) ? wanted - ngx_etcd_crash.after->entries[n] : 0;
@@ -506,8 +506,8 @@ ngx_etcd_crash_list(ngx_uint_t n)
 
     ngx_etcd_crash_begin();
 
-    while (ngx_etcd_entry_walk_next(set, &walk)) {
-        if (walk.entry != NULL) {
+    while (ngx_etcd_entry_walk_next(&ngx_etcd_crash.zone, set, &walk)) {
+        if (walk.entry != 0) {
             ngx_etcd_crash_list_entry(n, &walk, there, olds);
         }
     }

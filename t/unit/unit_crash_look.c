@@ -102,9 +102,9 @@ ngx_etcd_crash_content(ngx_etcd_member_set_t *set)
 
     ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_entry_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(&ngx_etcd_crash.zone, set, &walk)) {
 
-        entry = walk.entry;
+        entry = ngx_etcd_zone_at(&ngx_etcd_crash.zone, walk.entry);
 
         if (entry == NULL) {
             continue;
@@ -198,9 +198,9 @@ ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
 
     ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_entry_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(&ngx_etcd_crash.zone, set, &walk)) {
 
-        entry = walk.entry;
+        entry = ngx_etcd_zone_at(&ngx_etcd_crash.zone, walk.entry);
 
         if (entry == NULL) {
             continue;

@@ -33,17 +33,20 @@ ngx_etcd_crash_begin(void)
 static ngx_etcd_entry_t *
 ngx_etcd_crash_find(ngx_etcd_member_set_t *set, uint32_t slot, ngx_str_t *key)
 {
-    ngx_etcd_entry_walk_t  walk;
+    ngx_etcd_entry_t       *entry;
+    ngx_etcd_entry_walk_t   walk;
 
     ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_entry_walk_next(set, &walk)) {
+    while (ngx_etcd_entry_walk_next(&ngx_etcd_crash.zone, set, &walk)) {
+        entry = ngx_etcd_zone_at(&ngx_etcd_crash.zone, walk.entry);
+
         if (walk.n == slot
-            && walk.entry != NULL
-            && walk.entry->key_len == key->len
-            && ngx_memcmp(walk.entry->bytes, key->data, key->len) == 0)
+            && entry != NULL
+            && entry->key_len == key->len
+            && ngx_memcmp(entry->bytes, key->data, key->len) == 0)
         {
-            return walk.entry;
+            return entry;
         }
     }
 
@@ -66,12 +69,12 @@ ngx_etcd_crash_op(ngx_etcd_member_set_t *set, ngx_etcd_op_e op, uint32_t slot,
     item->op = op;
     item->slot = slot;
     item->serial = 0;
-    item->entry = NULL;
-    item->old = old;
-    item->shown = NULL;
+    item->entry = 0;
+    item->old = ngx_etcd_zone_number(&ngx_etcd_crash.zone, old);
+    item->shown = 0;
     item->revision = revision;
 
-    if (op != NGX_ETCD_OP_PUT && item->old == NULL) {
+    if (op != NGX_ETCD_OP_PUT && old == NULL) {
         abort();
     }
 }
@@ -82,9 +85,8 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint32_t slot, ngx_str_t *key, ngx_str_t *payload, uint64_t created,
     uint64_t revision, ngx_etcd_entry_t *old)
 {
-    ngx_int_t               rc;
-    ngx_etcd_entry_t       *entry;
-    ngx_etcd_entry_data_t   data;
+    uint32_t               entry;
+    ngx_etcd_entry_data_t  data;
 
     data.key = *key;
     data.payload = payload->data;
@@ -94,8 +96,7 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     data.lease = 0;
     data.gone = 0;
 
-    entry = ngx_etcd_entry_create(zone, set, &data, 0, &rc);
-    if (entry == NULL) {
+    if (ngx_etcd_entry_create(zone, set, &data, 0, &entry) != NGX_OK) {
         abort();
     }
 
@@ -103,21 +104,21 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     ngx_etcd_crash_batch[ngx_etcd_crash_nbatch - 1].entry = entry;
 
-    return entry;
+    return ngx_etcd_zone_at(zone, entry);
 }
 
 
 /* an entry of the slot, as it is after the first n operations */
 
 static void
-ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
-    ngx_etcd_entry_t *newest, ngx_etcd_entry_t **shown)
+ngx_etcd_crash_newest(uint32_t entry, ngx_uint_t n, ngx_etcd_entry_t *newest,
+    uint32_t *shown)
 {
     ngx_uint_t         i;
     ngx_etcd_op_t     *op;
     ngx_etcd_entry_t   now;
 
-    now = *entry;
+    now = *(ngx_etcd_entry_t *) ngx_etcd_zone_at(&ngx_etcd_crash.zone, entry);
 
     for (i = 0; i < n; i++) {
         op = &ngx_etcd_crash_batch[i];
@@ -140,7 +141,7 @@ ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
         }
     }
 
-    if (*shown == NULL || ngx_etcd_entry_newer(&now, newest)) {
+    if (*shown == 0 || ngx_etcd_entry_newer(&now, newest)) {
         *shown = entry;
         *newest = now;
     }
@@ -149,21 +150,21 @@ ngx_etcd_crash_newest(ngx_etcd_entry_t *entry, ngx_uint_t n,
 
 /* the entry that operation n's slot shows after it, by the agent's tree */
 
-static ngx_etcd_entry_t *
+static uint32_t
 ngx_etcd_crash_shown(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
-    uint32_t               slot;
+    uint32_t               slot, shown;
     ngx_uint_t             i;
-    ngx_etcd_entry_t       newest, *shown;
+    ngx_etcd_entry_t       newest;
     ngx_etcd_entry_walk_t  walk;
 
-    shown = NULL;
+    shown = 0;
     slot = ngx_etcd_crash_batch[n].slot;
 
     ngx_memzero(&walk, sizeof(ngx_etcd_entry_walk_t));
 
-    while (ngx_etcd_entry_walk_next(set, &walk)) {
-        if (walk.n == slot && walk.entry != NULL) {
+    while (ngx_etcd_entry_walk_next(&ngx_etcd_crash.zone, set, &walk)) {
+        if (walk.n == slot && walk.entry != 0) {
             ngx_etcd_crash_newest(walk.entry, n + 1, &newest, &shown);
         }
     }

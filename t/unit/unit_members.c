@@ -19,7 +19,6 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 {
     u_char                 payload[NGX_ETCD_MEMBER_PACK_MAX];
     u_char                 buf[NGX_INT_T_LEN];
-    ngx_int_t              rc;
     ngx_array_t            ops;
     ngx_etcd_op_t          op;
     ngx_etcd_commit_t      commit;
@@ -34,7 +33,8 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_memzero(&op, sizeof(ngx_etcd_op_t));
 
     op.slot = n;
-    op.old = ngx_etcd_member_set_slot(set, n)->entry;
+    op.old = ngx_etcd_zone_number(zone,
+                                  ngx_etcd_member_set_slot(set, n)->entry);
 
     if (member != NULL) {
         ngx_memzero(&data, sizeof(ngx_etcd_entry_data_t));
@@ -45,8 +45,7 @@ ngx_etcd_unit_commit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         data.len = ngx_etcd_member_pack(payload, member);
 
         op.op = NGX_ETCD_OP_PUT;
-        op.entry = ngx_etcd_entry_create(zone, set, &data, 1, &rc);
-        if (op.entry == NULL) {
+        if (ngx_etcd_entry_create(zone, set, &data, 1, &op.entry) != NGX_OK) {
             return NGX_ERROR;
         }
 
