@@ -49,6 +49,14 @@
 #define ngx_http_etcd_server_route(server)       NULL
 #endif
 
+/* 1.25.0: HTTP/3 */
+
+#if (NGX_QUIC)
+#define ngx_http_etcd_is_quic(c)                 ((c)->quic != NULL)
+#else
+#define ngx_http_etcd_is_quic(c)                 0
+#endif
+
 /*
  * Angie finds the request or session of a peer connection in pc->ctx, has to
  * be asked for notifications, and takes the data of every balancer for those

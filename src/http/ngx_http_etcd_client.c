@@ -27,6 +27,38 @@ ngx_http_etcd_client_watch(ngx_http_request_t *r)
 }
 
 
+/*
+ * The client of HTTP/3 closes its side of the stream with every request; in
+ * HTTP/2 a reset of the stream is an error of its connection.
+ */
+
+ngx_uint_t
+ngx_http_etcd_client_left(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    if (c->error) {
+        return 1;
+    }
+
+    if (ngx_http_etcd_is_quic(c)) {
+        return c->read->error || c->write->error;
+    }
+
+#if (NGX_HTTP_V2)
+
+    if (r->stream) {
+        return 0;
+    }
+
+#endif
+
+    return c->read->pending_eof;
+}
+
+
 /* nginx caches $content_length, which FastCGI and gRPC are told. */
 
 static void

@@ -23,6 +23,9 @@
  */
 ngx_int_t ngx_http_etcd_client_watch(ngx_http_request_t *r);
 
+/* Returns 1 if the client has closed its connection, or reset its stream. */
+ngx_uint_t ngx_http_etcd_client_left(ngx_http_request_t *r);
+
 /*
  * Ends the reading of a body, if there is any.  An error page gets a GET
  * request without a body then.  To be called before a request is finalized with

@@ -7,12 +7,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_str.h>
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
-#include <ngx_http_etcd_wait.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_set.h>
+#include <ngx_http_etcd_wait.h>
 
 
 /* seconds; the duration of the lock is unknown */
@@ -20,12 +21,29 @@
 #define NGX_HTTP_ETCD_LOCK_RETRY  "1"
 
 
-/* the former post_subrequest of a subrequest */
+/*
+ * Modules that start background subrequests of a location, with what their
+ * configuration begins with, which is private to them.
+ */
 
 typedef struct {
-    ngx_http_post_subrequest_t   post;
-    ngx_http_post_subrequest_t  *next;
-} ngx_http_etcd_lock_post_t;
+    char                        *module;
+    char                        *directive;
+    ngx_uint_t                   upstream;     /* ngx_http_upstream_conf_t; 0:
+                                                  an array, NULL if off */
+} ngx_http_etcd_lock_background_t;
+
+
+static ngx_http_etcd_lock_background_t  ngx_http_etcd_lock_backgrounds[] = {
+
+    { "ngx_http_mirror_module", "mirror", 0 },
+    { "ngx_http_proxy_module", "proxy_cache_background_update", 1 },
+    { "ngx_http_fastcgi_module", "fastcgi_cache_background_update", 1 },
+    { "ngx_http_uwsgi_module", "uwsgi_cache_background_update", 1 },
+    { "ngx_http_scgi_module", "scgi_cache_background_update", 1 },
+
+    { NULL, NULL, 0 }
+};
 
 
 static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
@@ -41,6 +59,74 @@ ngx_http_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+static ngx_module_t *
+ngx_http_etcd_lock_module(ngx_conf_t *cf, char *name)
+{
+    ngx_uint_t      i;
+    ngx_module_t  **modules;
+
+    modules = cf->cycle->modules;
+
+    for (i = 0; modules[i] != NULL; i++) {
+        if (modules[i]->type == NGX_HTTP_MODULE
+            && ngx_strcmp(modules[i]->name, name) == 0)
+        {
+            return modules[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+/* nginx's own modules come first, and have merged their configuration. */
+
+char *
+ngx_http_etcd_lock_check(ngx_conf_t *cf, ngx_array_t *locks)
+{
+    void                             *conf;
+    ngx_uint_t                        used;
+    ngx_module_t                     *module;
+    ngx_etcd_lock_conf_t             *lock;
+    ngx_http_core_loc_conf_t         *clcf;
+    ngx_http_etcd_lock_background_t  *bg;
+
+    lock = locks->elts;
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    for (bg = ngx_http_etcd_lock_backgrounds; bg->module != NULL; bg++) {
+
+        module = ngx_http_etcd_lock_module(cf, bg->module);
+        if (module == NULL) {
+            continue;
+        }
+
+        conf = ngx_http_conf_get_module_loc_conf(cf, (*module));
+        used = (!bg->upstream && *(ngx_array_t **) conf != NULL);
+
+#if (NGX_HTTP_CACHE)
+
+        if (bg->upstream) {
+            used = ((ngx_http_upstream_conf_t *) conf)->cache
+                && ((ngx_http_upstream_conf_t *) conf)->cache_background_update;
+        }
+
+#endif
+
+        if (used) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "\"%s\" cannot be used with "
+                               "\"etcd_lock %V\" in location \"%V\"",
+                               bg->directive, &lock[0].name->name,
+                               &clcf->name);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
 static ngx_int_t
 ngx_http_etcd_lock_value(void *owner, void *key, ngx_str_t *value)
 {
@@ -48,309 +134,32 @@ ngx_http_etcd_lock_value(void *owner, void *key, ngx_str_t *value)
 }
 
 
-/*
- * Finds the same lock in the request or its parents: waiting for it would be
- * a deadlock.
- */
-
-static ngx_etcd_request_lock_t *
-ngx_http_etcd_lock_find(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key)
-{
-    ngx_http_request_t       *request;
-    ngx_etcd_request_lock_t  *rl;
-
-    for (rl = ngx_etcd_request_lock_next(r->pool, NULL);
-         rl != NULL;
-         rl = ngx_etcd_request_lock_next(r->pool, rl))
-    {
-        if (!ngx_etcd_request_lock_same(rl, lock, key)) {
-            continue;
-        }
-
-        for (request = r; request != NULL; request = request->parent) {
-            if (rl->owner == request) {
-                return rl;
-            }
-        }
-    }
-
-    return NULL;
-}
-
-
-/* A subrequest uses the lock of its parent, and sees its variables. */
-
-static ngx_etcd_request_lock_t *
-ngx_http_etcd_lock_borrow(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key, ngx_etcd_request_lock_t *lender)
-{
-    ngx_etcd_request_lock_t  *rl;
-
-    rl = ngx_etcd_request_lock_add(r->pool, r, lock);
-    if (rl == NULL) {
-        return NULL;
-    }
-
-    rl->key = *key;
-    rl->lender = (lender->lender != NULL) ? lender->lender : lender;
-
-    return rl;
-}
-
-
-/*
- * Subrequests that use the lock of the request wait for it, too: those that
- * were in progress when an internal redirect led the request to the lock.
- */
-
-static void
-ngx_http_etcd_lock_lent(ngx_etcd_request_lock_t *lender)
-{
-    void                     *posted;
-    ngx_http_request_t       *r, *sr;
-    ngx_etcd_request_lock_t  *rl;
-
-    r = lender->owner;
-    rl = NULL;
-
-    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
-
-        if (rl->lender != lender || rl->posted == NULL) {
-            continue;
-        }
-
-        sr = rl->owner;
-        posted = rl->posted;
-        rl->posted = NULL;
-
-        if (ngx_http_etcd_pause_lasts(sr, rl->changes)) {
-            ngx_http_etcd_pause_post(sr, posted);
-        }
-    }
-}
-
-
-/* Releases all locks that the request holds or awaits, the newest first. */
-
-static void
-ngx_http_etcd_lock_release(ngx_http_request_t *r)
-{
-    ngx_etcd_request_lock_t  *rl;
-
-    rl = NULL;
-
-    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
-        if (rl->owner == r) {
-            ngx_http_etcd_lock_hold_end(r, rl);
-            ngx_http_etcd_lock_lent(rl);
-        }
-    }
-}
-
-
-static ngx_int_t
-ngx_http_etcd_lock_subrequest_done(ngx_http_request_t *r, void *data,
-    ngx_int_t rc)
-{
-    ngx_http_etcd_lock_post_t  *post;
-
-    post = data;
-
-    if (post->next != NULL) {
-        rc = post->next->handler(r, post->next->data, rc);
-    }
-
-    /* keep the locks if an error page follows */
-
-    if (rc != NGX_HTTP_CREATED
-        && rc != NGX_HTTP_NO_CONTENT
-        && rc < NGX_HTTP_SPECIAL_RESPONSE)
-    {
-        ngx_http_etcd_lock_release(r);
-    }
-
-    return rc;
-}
-
-
-/* The locks of a subrequest end with the subrequest, not with the request. */
-
-static ngx_int_t
-ngx_http_etcd_lock_subrequest(ngx_http_request_t *r)
-{
-    ngx_http_etcd_lock_post_t  *post;
-
-    if (r->post_subrequest != NULL
-        && r->post_subrequest->handler == ngx_http_etcd_lock_subrequest_done)
-    {
-        return NGX_OK;
-    }
-
-    post = ngx_palloc(r->pool, sizeof(ngx_http_etcd_lock_post_t));
-    if (post == NULL) {
-        return NGX_ERROR;
-    }
-
-    post->post.handler = ngx_http_etcd_lock_subrequest_done;
-    post->post.data = post;
-    post->next = r->post_subrequest;
-
-    r->post_subrequest = &post->post;
-
-    return NGX_OK;
-}
-
-
-static void
-ngx_http_etcd_lock_cleanup(void *data)
-{
-    ngx_etcd_request_lock_t *rl = data;
-
-    ngx_http_etcd_lock_hold_end(rl->owner, rl);
-}
-
-
 static void
 ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
-    ngx_connection_t         *c;
     ngx_http_request_t       *r;
     ngx_etcd_request_lock_t  *rl;
 
     rl = grant->data;
     r = rl->owner;
-    c = r->connection;
-
-    ngx_http_etcd_lock_lent(rl);
 
     if (ngx_http_etcd_pause_lasts(r, rl->changes)) {
         ngx_http_etcd_pause_end(r);
-
-    } else {
-        ngx_http_run_posted_requests(c);
     }
 }
 
 
 /*
- * Returns 1 if nothing but background subrequests is left of the main request:
- * the client has the response.  "post_action" is another response.
+ * Returns 1 if the request has its answer: others, in the background, are left
+ * of it.  "post_action" is another answer.
  */
 
 static ngx_uint_t
 ngx_http_etcd_lock_answered(ngx_http_request_t *r)
 {
-    return r == r->main
-           && r->done
+    return r->done
            && !ngx_http_etcd_pause_active(r)
            && (r->upstream == NULL || r->upstream->cleanup == NULL);
-}
-
-
-static ngx_http_request_t *
-ngx_http_etcd_lock_waits_background(ngx_http_request_t *r)
-{
-    ngx_http_request_t       *sr;
-    ngx_etcd_request_lock_t  *rl;
-
-    rl = NULL;
-
-    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
-        sr = rl->owner;
-
-        if (sr != r
-            && sr->background
-            && ngx_http_etcd_pause_active(sr)
-            && ngx_http_etcd_lock_hold_below(sr, r))
-        {
-            ngx_http_etcd_lock_release(sr);
-            return sr;
-        }
-    }
-
-    return NULL;
-}
-
-
-/*
- * Ends background subrequests that use an upstream, or wait for a member or a
- * lock.  Returns how many of them end later, as a thread writes for them.
- */
-
-static ngx_uint_t
-ngx_http_etcd_lock_cut_background(ngx_http_request_t *r, ngx_int_t status)
-{
-    ngx_uint_t           writing;
-    ngx_http_request_t  *sr;
-
-    writing = 0;
-
-    while ((sr = ngx_http_etcd_lock_hold_background(r)) != NULL) {
-        if (ngx_http_etcd_upstream_end(sr, status) == NGX_AGAIN) {
-            writing++;
-        }
-    }
-
-    while ((sr = ngx_http_etcd_wait_background(r)) != NULL
-           || (sr = ngx_http_etcd_lock_waits_background(r)) != NULL)
-    {
-        sr->headers_out.status = status;
-        sr->write_event_handler = ngx_http_request_empty_handler;
-
-        ngx_http_finalize_request(sr, NGX_OK);
-    }
-
-    return writing;
-}
-
-
-/*
- * Ends what is left, as nginx does when it terminates a request, so that the
- * connection to the client ends as usual.  nginx must terminate the request
- * only if a subrequest is left that does something else.  The main request has
- * no reference of its own.
- */
-
-static void
-ngx_http_etcd_lock_cut_rest(ngx_http_request_t *r, ngx_int_t status)
-{
-    ngx_uint_t           left, writing;
-    ngx_connection_t    *c;
-    ngx_http_cleanup_t  *cln;
-
-    c = r->connection;
-
-    if (c->write->handler == ngx_http_empty_handler) {
-
-        /* lingering close: no subrequest is left */
-
-        return;
-    }
-
-    r->count++;
-
-    writing = ngx_http_etcd_lock_cut_background(r, status);
-
-    ngx_http_etcd_lock_hold_cut(r);
-
-    cln = r->cleanup;
-    r->cleanup = NULL;
-
-    for ( /* void */ ; cln != NULL; cln = cln->next) {
-        if (cln->handler != NULL) {
-            cln->handler(cln->data);
-        }
-    }
-
-    /* the rest of the request's body, which is discarded, has a reference */
-
-    left = r->count - 1 - r->discard_body - writing;
-
-    ngx_http_finalize_request(r, (left || r->blocked > writing) ? NGX_ERROR
-                                                                : NGX_DONE);
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -362,11 +171,8 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
     c = r->connection;
 
     if (ngx_http_etcd_lock_answered(r)) {
-        ngx_http_etcd_lock_cut_rest(r, status);
         return;
     }
-
-    (void) ngx_http_etcd_lock_cut_background(r, status);
 
     if (ngx_http_etcd_wait_abandon(r)) {
         ngx_http_etcd_client_skip_body(r);
@@ -430,15 +236,10 @@ ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 }
 
 
-/*
- * Adds a request lock with a request cleanup, which runs before the request is
- * logged; pool cleanups run later.
- */
-
 static ngx_etcd_request_lock_t *
-ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
+ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
 {
-    ngx_http_cleanup_t        *cln;
     ngx_etcd_request_lock_t   *rl;
     ngx_http_etcd_loc_conf_t  *elcf;
 
@@ -446,22 +247,14 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
         return NULL;
     }
 
-    if (r != r->main && ngx_http_etcd_lock_subrequest(r) != NGX_OK) {
-        return NULL;
-    }
-
-    cln = ngx_http_cleanup_add(r, 0);
     rl = ngx_etcd_request_lock_add(r->pool, r, lock);
-
-    if (cln == NULL || rl == NULL) {
+    if (rl == NULL) {
         return NULL;
     }
-
-    cln->handler = ngx_http_etcd_lock_cleanup;
-    cln->data = rl;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
+    rl->key = *key;
     rl->lost = elcf->lock_lost;
     rl->status = elcf->lock_unavailable;
     rl->hold = elcf->lock_hold;
@@ -469,31 +262,6 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock)
 
     rl->grant.handler = ngx_http_etcd_lock_over;
     rl->grant.lost = ngx_http_etcd_lock_is_lost;
-
-    return rl;
-}
-
-
-static ngx_etcd_request_lock_t *
-ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
-{
-    ngx_http_request_t *r = owner;
-
-    ngx_etcd_request_lock_t  *rl;
-
-    rl = ngx_http_etcd_lock_find(r, lock, key);
-
-    if (rl != NULL) {
-        return (rl->owner == r) ? rl
-                                : ngx_http_etcd_lock_borrow(r, lock, key, rl);
-    }
-
-    rl = ngx_http_etcd_lock_add(r, lock);
-    if (rl == NULL) {
-        return NULL;
-    }
-
-    rl->key = *key;
 
     /* detect a client that closes the connection */
 
@@ -506,6 +274,46 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
     }
 
     return rl;
+}
+
+
+/*
+ * A request takes a lock once, by whichever directive.  A subrequest takes
+ * none: it would wait for its own request.
+ */
+
+static ngx_etcd_request_lock_t *
+ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
+{
+    ngx_http_request_t *r = owner;
+
+    ngx_etcd_request_lock_t  *rl;
+
+    rl = NULL;
+
+    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
+
+        if (ngx_etcd_request_lock_same(rl, lock, key)
+            && (r == r->main
+                || (!r->background
+                    && ngx_etcd_request_lock_result(rl) == NGX_OK)))
+        {
+            return rl;
+        }
+    }
+
+    if (r == r->main) {
+        return ngx_http_etcd_lock_add(r, lock, key);
+    }
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "etcd: lock \"%V%s%V\" refuses subrequest \"%V\", %s",
+                  &lock->name->name, key->len ? "/" : "", ngx_etcd_shown(key),
+                  ngx_etcd_shown(&r->uri),
+                  r->background ? "which runs in the background"
+                                : "whose request does not hold it");
+
+    return NULL;
 }
 
 
@@ -526,7 +334,7 @@ ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
     ngx_str_set(&h->key, "Retry-After");
     ngx_str_set(&h->value, NGX_HTTP_ETCD_LOCK_RETRY);
 
-    ngx_http_etcd_lock_release(r);
+    ngx_http_etcd_lock_hold_release(r);
 
     return status;
 }
@@ -553,13 +361,6 @@ ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
 
     case NGX_AGAIN:
         rl->changes = r->uri_changes;
-
-        if (rl->lender != NULL) {
-            rl->posted = ngx_palloc(r->pool, sizeof(ngx_http_posted_request_t));
-            if (rl->posted == NULL) {
-                return NGX_ERROR;
-            }
-        }
 
         ngx_http_etcd_pause(r);
         return NGX_AGAIN;
@@ -597,8 +398,17 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
 
     case NGX_DECLINED:
-        ngx_http_etcd_lock_release(r);
+        if (r == r->main) {
+            ngx_http_etcd_lock_hold_release(r);
+        }
+
         return NGX_HTTP_BAD_REQUEST;
+
+    case NGX_ERROR:
+
+        /* an error of a subrequest would end the main request as well */
+
+        return (r == r->main) ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR;
 
     default:
         return rc;
@@ -653,10 +463,6 @@ ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
         return ngx_http_filter_finalize_request(r, NULL, rl->status);
     }
 
-    if (r->background && ngx_http_etcd_lock_hold_note(r) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
     return ngx_http_next_header_filter(r);
 }
 
@@ -675,6 +481,8 @@ ngx_http_etcd_lock_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 void
 ngx_http_etcd_lock_add_filters(void)
 {
+    ngx_http_etcd_lock_hold_filters();
+
     ngx_http_next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = ngx_http_etcd_lock_header_filter;
 
@@ -683,15 +491,20 @@ ngx_http_etcd_lock_add_filters(void)
 }
 
 
+/* A subrequest in a location with locks runs under those of its request. */
+
 static ngx_int_t
 ngx_http_etcd_lock_variable(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
     ngx_etcd_lock_variable_t  *variable;
+    ngx_http_etcd_loc_conf_t  *elcf;
 
     variable = (ngx_etcd_lock_variable_t *) data;
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    return variable->get(&variable->name, r->pool, r, v);
+    return variable->get(&variable->name, r->pool,
+                         elcf->locks != NULL ? r->main : r, v);
 }
 
 

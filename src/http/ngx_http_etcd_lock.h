@@ -17,6 +17,13 @@
 
 
 char *ngx_http_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/*
+ * Called for a location with locks: refuses directives that start background
+ * subrequests, which go on when the request has its answer.
+ */
+char *ngx_http_etcd_lock_check(ngx_conf_t *cf, ngx_array_t *locks);
+
 ngx_int_t ngx_http_etcd_lock_add_variables(ngx_conf_t *cf);
 void ngx_http_etcd_lock_add_filters(void);
 

@@ -12,7 +12,7 @@
 #include <ngx_etcd_variable.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock.h>
-#include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_lock_upstream.h>
 #include <ngx_http_etcd_output.h>
 #include <ngx_http_etcd_session.h>
 #include <ngx_http_etcd_set.h>
@@ -318,6 +318,12 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_etcd_status_merge(&conf->status, &prev->status);
     ngx_http_etcd_note(cf, conf);
 
+    if (conf->locks != NULL
+        && ngx_http_etcd_lock_check(cf, conf->locks) != NGX_CONF_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
     return (ngx_etcd_set_use_inherit(&conf->sets, prev->sets) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
 }
@@ -356,10 +362,10 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    /* a redirect keeps its locks, a subrequest uses those of its parent */
+    /* a redirect keeps its locks, a subrequest runs under those */
 
-    return (ngx_http_etcd_lock_hold_guard(r) == NGX_OK) ? NGX_DECLINED
-                                                        : NGX_ERROR;
+    return (ngx_http_etcd_lock_upstream(r) == NGX_OK) ? NGX_DECLINED
+                                                      : NGX_ERROR;
 }
 
 

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_http_etcd_client.h>
-#include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_lock_upstream.h>
 #include <ngx_http_etcd_wait.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_set.h>
@@ -411,19 +411,6 @@ ngx_http_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-void
-ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
-{
-    ngx_connection_t  *c;
-
-    c = r->connection;
-
-    (void) ngx_http_etcd_upstream_end(r, status);
-
-    ngx_http_run_posted_requests(c);
-}
-
-
 /* If nginx waits for the thread in order to terminate the request, it can. */
 
 static void
@@ -438,14 +425,16 @@ ngx_http_etcd_upstream_written(ngx_http_request_t *r)
  * end the main request as well.
  */
 
-ngx_int_t
-ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
+void
+ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
 {
+    ngx_connection_t     *c;
     ngx_http_upstream_t  *u;
 
+    c = r->connection;
     u = r->upstream;
 
-    ngx_http_set_log_request(r->connection->log, r);
+    ngx_http_set_log_request(c->log, r);
 
     u->keepalive = 0;
 
@@ -455,7 +444,7 @@ ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
         u->state->status = status;
     }
 
-    ngx_http_etcd_lock_hold_cut(r);
+    ngx_http_etcd_lock_upstream_cut(r);
 
     r->main->count++;
     (*u->cleanup)(r);
@@ -472,10 +461,9 @@ ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
 
             r->write_event_handler = ngx_http_etcd_upstream_written;
 
-            return NGX_AGAIN;
+        } else {
+            ngx_http_finalize_request(r, NGX_OK);
         }
-
-        ngx_http_finalize_request(r, NGX_OK);
 
     } else if (u->header_sent) {
         r->keepalive = 0;
@@ -486,7 +474,7 @@ ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status)
         ngx_http_finalize_request(r, status);
     }
 
-    return NGX_OK;
+    ngx_http_run_posted_requests(c);
 }
 
 

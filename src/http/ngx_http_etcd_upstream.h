@@ -31,14 +31,6 @@ char *ngx_http_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd,
  */
 void ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status);
 
-/*
- * Like the above, for a caller that runs posted requests afterwards.
- * NGX_AGAIN: a background subrequest ends when a thread has written its part of
- * the response.
- */
-
-ngx_int_t ngx_http_etcd_upstream_end(ngx_http_request_t *r, ngx_int_t status);
-
 /* Returns NULL if the request does not use an upstream of this module. */
 ngx_etcd_peer_data_t *ngx_http_etcd_upstream_peer_data(ngx_http_request_t *r);
 

@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 #include <ngx_http_etcd_client.h>
-#include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_wait.h>
@@ -60,16 +59,6 @@ ngx_http_etcd_pause_end(ngx_http_request_t *r)
     ngx_http_core_run_phases(r);
 
     ngx_http_run_posted_requests(c);
-}
-
-
-void
-ngx_http_etcd_pause_post(ngx_http_request_t *r, ngx_http_posted_request_t *pr)
-{
-    r->read_event_handler = ngx_http_block_reading;
-    r->write_event_handler = ngx_http_core_run_phases;
-
-    (void) ngx_http_post_request(r, pr);
 }
 
 
@@ -233,7 +222,6 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
         r->main->count++;
 
         ngx_http_etcd_pause_restart(r);
-        ngx_http_etcd_lock_hold_attach(r);
 
         ngx_http_finalize_request(r, NGX_DONE);
 
@@ -476,33 +464,4 @@ ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
     }
 
     return 0;
-}
-
-
-ngx_http_request_t *
-ngx_http_etcd_wait_background(ngx_http_request_t *r)
-{
-    ngx_http_cleanup_t        *cln;
-    ngx_http_request_t        *sr;
-    ngx_http_etcd_wait_ctx_t  *ctx;
-
-    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
-
-        if (cln->handler != ngx_http_etcd_wait_cleanup) {
-            continue;
-        }
-
-        ctx = cln->data;
-        sr = ctx->request;
-
-        if (sr != r
-            && sr->background
-            && ngx_http_etcd_lock_hold_below(sr, r)
-            && ngx_http_etcd_wait_end(ctx))
-        {
-            return sr;
-        }
-    }
-
-    return NULL;
 }

@@ -39,10 +39,6 @@ ngx_uint_t ngx_http_etcd_pause_lasts(ngx_http_request_t *r, ngx_uint_t changes);
 /* Runs the phases again, from the handler that has paused the request. */
 void ngx_http_etcd_pause_end(ngx_http_request_t *r);
 
-/* Posts the request: it runs the phases again with other posted ones. */
-void ngx_http_etcd_pause_post(ngx_http_request_t *r,
-    ngx_http_posted_request_t *pr);
-
 /*
  * Called by the balancer: makes nginx treat the request as having left its
  * upstream, which nginx derives from the missing cleanup: on the balancer's
@@ -90,12 +86,6 @@ ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r,
 
 /* Ends a wait for a peer; returns 1 if the request was waiting. */
 ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);
-
-/*
- * Ends the wait of a background subrequest of the request, and returns the
- * subrequest, which does not go on; NULL: none waits.
- */
-ngx_http_request_t *ngx_http_etcd_wait_background(ngx_http_request_t *r);
 
 
 #endif /* _NGX_HTTP_ETCD_WAIT_H_INCLUDED_ */

@@ -2,11 +2,19 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Locks that are kept after their request has ended, because the work that
- * they protect may still go on elsewhere.  A grant moves from its request
- * into a hold; all grants of a hold are released together.  etcd and the
- * status see no difference: the lock has the same key, token and holder as
- * before.
+ * Locks that are kept after their request has left an upstream which may still
+ * work on it: a timeout has passed, an error page or a redirect has replaced
+ * the answer.  The connection is taken from the request and read until the
+ * upstream closes it, for a limited time.  What comes is discarded, and
+ * nothing looks into it.
+ *
+ * nginx shuts down its side of the connection (TCP half-close), so that an
+ * upstream which keeps connections alive closes it: at once, or when the
+ * upstream has sent something and then nothing for NGX_ETCD_LOCK_HOLD_QUIET.
+ *
+ * The grants of the request move into the hold, and are released with the last
+ * connection.  etcd and the status see no difference: a lock has the same key,
+ * token and holder as before.
  */
 
 
@@ -16,40 +24,42 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_pick.h>
 #include <ngx_etcd_request_lock.h>
 
 
+#define NGX_ETCD_LOCK_HOLD_QUIET  1000             /* ms */
+
+
+/* of one main request or session; not in its pool */
 typedef struct ngx_etcd_lock_hold_s  ngx_etcd_lock_hold_t;
 
-struct ngx_etcd_lock_hold_s {
-    /*
-     * Set by the caller.  Called from the event loop when the last lock of
-     * the hold is lost; the handler may free the hold.
-     */
-    void                       (*lost)(ngx_etcd_lock_hold_t *hold);
-    void                        *data;
 
-    /* private */
-
-    ngx_queue_t                  locks;
-};
-
-
-void ngx_etcd_lock_hold_init(ngx_etcd_lock_hold_t *hold);
+/* NULL: no memory. */
+ngx_etcd_lock_hold_t *ngx_etcd_lock_hold_create(void);
 
 /*
- * Moves the lock of a request into the hold, if the request holds it.  The
- * request's own grant has ended in any case.  A lock that cannot be moved
- * because there is no memory is released.
+ * Takes a connection to the upstream of that name for at most "max" ms.  It
+ * counts for its member, as "kept" says, until it is closed.  NGX_ERROR: no
+ * memory; the request keeps the connection.
+ */
+ngx_int_t ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t *hold,
+    ngx_connection_t *c, ngx_str_t *name, ngx_msec_t max,
+    ngx_uint_t half_close, ngx_etcd_kept_t *kept);
+
+/*
+ * Called when the request gives up the lock: moves the lock into the hold, if
+ * it is held and a connection is open.  A lock that cannot be moved is
+ * released.
  */
 void ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold,
     ngx_etcd_request_lock_t *rl);
 
-/* Returns 1 if the hold has no locks. */
-ngx_uint_t ngx_etcd_lock_hold_empty(ngx_etcd_lock_hold_t *hold);
-
-/* Releases all locks of the hold, which can be reused. */
-void ngx_etcd_lock_hold_release(ngx_etcd_lock_hold_t *hold);
+/*
+ * Called at the end of the request, when all its locks were added: the hold
+ * frees itself when its last connection is closed, or its last lock is lost.
+ */
+void ngx_etcd_lock_hold_detach(ngx_etcd_lock_hold_t *hold);
 
 
 #endif /* _NGX_ETCD_LOCK_HOLD_H_INCLUDED_ */

@@ -99,13 +99,6 @@ ngx_etcd_request_lock_find(ngx_pool_t *pool, void *owner,
 }
 
 
-ngx_etcd_grant_t *
-ngx_etcd_request_lock_grant(ngx_etcd_request_lock_t *rl)
-{
-    return (rl->lender != NULL) ? &rl->lender->grant : &rl->grant;
-}
-
-
 ngx_uint_t
 ngx_etcd_request_lock_same(ngx_etcd_request_lock_t *rl,
     ngx_etcd_lock_conf_t *conf, ngx_str_t *key)
@@ -252,10 +245,6 @@ ngx_etcd_request_lock_take(ngx_etcd_request_lock_owner_t *owner,
 ngx_int_t
 ngx_etcd_request_lock_result(ngx_etcd_request_lock_t *rl)
 {
-    if (rl->lender != NULL) {
-        rl = rl->lender;
-    }
-
     switch (rl->grant.state) {
 
     case NGX_ETCD_GRANT_WAITING:
@@ -295,16 +284,13 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     u_char                   *p, *begin, *end;
     u_char                    number[NGX_INT64_LEN + sizeof(", ")];
     size_t                    size;
-    ngx_etcd_grant_t         *grant;
     ngx_etcd_request_lock_t  *rl;
 
     size = 0;
     rl = NULL;
 
     while ((rl = ngx_etcd_request_lock_next(pool, rl)) != NULL) {
-        grant = ngx_etcd_request_lock_grant(rl);
-
-        if (rl->owner == owner && grant->token != 0) {
+        if (rl->owner == owner && rl->grant.token != 0) {
             size += sizeof(number);
         }
     }
@@ -325,13 +311,11 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     begin = end;
 
     while ((rl = ngx_etcd_request_lock_next(pool, rl)) != NULL) {
-        grant = ngx_etcd_request_lock_grant(rl);
-
-        if (rl->owner != owner || grant->token == 0) {
+        if (rl->owner != owner || rl->grant.token == 0) {
             continue;
         }
 
-        p = ngx_sprintf(number, "%uL%s", grant->token,
+        p = ngx_sprintf(number, "%uL%s", rl->grant.token,
                         (begin != end) ? ", " : "");
 
         begin -= p - number;
@@ -370,7 +354,7 @@ ngx_etcd_lock_variable_status(ngx_str_t *name, ngx_pool_t *pool, void *owner,
             continue;
         }
 
-        switch (ngx_etcd_request_lock_grant(rl)->state) {
+        switch (rl->grant.state) {
 
         case NGX_ETCD_GRANT_HELD:
         case NGX_ETCD_GRANT_ENDED:
@@ -419,7 +403,7 @@ ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     while ((rl = ngx_etcd_request_lock_next(pool, rl)) != NULL) {
         if (rl->owner == owner) {
             found = 1;
-            waited += ngx_etcd_request_lock_grant(rl)->waited;
+            waited += rl->grant.waited;
         }
     }
 

@@ -27,17 +27,12 @@ struct ngx_etcd_request_lock_s {
                                                   several */
     ngx_str_t                    key;          /* KEY as a segment */
     ngx_etcd_grant_t             grant;
-    ngx_etcd_request_lock_t     *lender;       /* of another owner, whose lock
-                                                  this owner uses; NULL: own
-                                                  grant */
     ngx_uint_t                   lost;         /* ngx_etcd_lock_lost_e */
     ngx_uint_t                   status;       /* response status if the lock
                                                   is lost */
     ngx_uint_t                   hold;         /* ngx_etcd_lock_hold_e */
     ngx_msec_t                   max_hold;     /* or NGX_CONF_UNSET_MSEC */
     ngx_uint_t                   changes;      /* for http */
-    void                        *posted;       /* for http; not NULL: the owner
-                                                  waits for the lender */
     ngx_pool_cleanup_t          *cleanup;
 };
 
@@ -73,9 +68,6 @@ ngx_etcd_request_lock_t *ngx_etcd_request_lock_next(ngx_pool_t *pool,
 ngx_etcd_request_lock_t *ngx_etcd_request_lock_find(ngx_pool_t *pool,
     void *owner, ngx_etcd_lock_conf_t *conf);
 
-/* Returns the grant of the request lock or of its lender. */
-ngx_etcd_grant_t *ngx_etcd_request_lock_grant(ngx_etcd_request_lock_t *rl);
-
 /* Returns 1 if the request lock is for that lock and key. */
 ngx_uint_t ngx_etcd_request_lock_same(ngx_etcd_request_lock_t *rl,
     ngx_etcd_lock_conf_t *conf, ngx_str_t *key);
@@ -96,7 +88,8 @@ typedef struct {
 
     /*
      * Adds a request lock with that key, which is empty if the lock has none,
-     * and begins its grant.  NULL: no memory.
+     * and begins its grant; or finds one that the owner may use.  NULL: no
+     * memory, or the owner may not take the lock.
      */
     ngx_etcd_request_lock_t   *(*take)(void *owner, ngx_etcd_lock_conf_t *conf,
                                        ngx_str_t *key);
@@ -113,7 +106,7 @@ typedef struct {
  * none of the others.
  *
  *     NGX_OK        all locks are held
- *     NGX_ERROR     no memory
+ *     NGX_ERROR     take() has failed, or no memory
  *     NGX_DECLINED  a key is empty, which was logged
  *     other         what result() returned
  */

@@ -14,7 +14,7 @@ package Scripted;
 # below 0 begin to count when go() is called, if hold() was before.
 #
 # A backend gives up its work as soon as it reads the end of its connection, as
-# servers do that watch for it.
+# servers do that watch for it.  One whose script begins with 'stays' works on.
 
 use strict;
 use warnings;
@@ -154,6 +154,11 @@ sub read_from {
     my ($self, $client) = @_;
 
     if (!sysread($client->{socket}, my $input, CHUNK)) {
+        if ($client->{stays} && defined $client->{at}) {
+            $select->remove($client->{socket});
+            return;
+        }
+
         print {$log} "$client->{name} left\n" if defined $client->{at};
         hang_up($client);
         return;
@@ -162,6 +167,7 @@ sub read_from {
     return if defined $client->{at};
 
     $client->{steps} = [@{ $self->{scripts}{ $client->{name} } }];
+    $client->{stays} = shift @{ $client->{steps} } if !ref $client->{steps}[0];
     wind($client, time());
 
     print {$log} "$client->{name} began\n";

@@ -85,12 +85,6 @@ http {
             proxy_pass http://%%ONE%%;
         }
 
-        location = /lock/mirrored {
-            etcd_lock /locks/mirrored wait=600s;
-            mirror /mirror;
-            proxy_pass http://%%ONE%%;
-        }
-
         location = /lock/unbuffered {
             etcd_lock /locks/unbuffered wait=600s;
             proxy_request_buffering off;
@@ -149,12 +143,6 @@ http {
 
         location = /at-once/status {
             etcd_status;
-        }
-
-        location = /mirror {
-            internal;
-            etcd_lock off;
-            proxy_pass http://%%ONE%%;
         }
 
         location = /returned {
@@ -297,7 +285,7 @@ sub next_term {
 
 for (['plain', qr/^HTTP\S+ 503 /], ['named', qr/^HTTP\S+ 200 .*returned$/s],
      ['redirected', qr/^HTTP\S+ 200 .*returned$/s],
-     ['mirrored', qr/^HTTP\S+ 503 /], ['unbuffered', qr/^HTTP\S+ 503 /])
+     ['unbuffered', qr/^HTTP\S+ 503 /])
 {
     my ($name, $wanted) = @$_;
 

@@ -102,6 +102,38 @@ refused('db_check soon', etcd('db_check soon;'),
 refused('lock_waiters 0', etcd('lock_waiters 0;'),
         'value must be equal to or greater than 1 in AT', 3);
 
+# Background subrequests go on when their request has its answer.
+
+for (
+    ['mirror', 'mirror /copy;'],
+    ['proxy_cache_background_update', 'proxy_cache one;',
+     'proxy_cache_background_update on;'],
+    ['fastcgi_cache_background_update', 'fastcgi_cache two;',
+     'fastcgi_cache_key $uri;', 'fastcgi_cache_background_update on;'],
+)
+{
+    my ($directive, @lines) = @$_;
+    my $cached = sub {
+        $_[0] =~ s/http \{/http { proxy_cache_path one keys_zone=one:1m;
+                                  fastcgi_cache_path two keys_zone=two:1m;/r;
+    };
+
+    for my $locks ('etcd_lock /a;', '') {
+        my ($ok, $output) = Nginx->new()->configtest(
+            $cached->(location($locks, 'etcd_lock_status 429;', @lines)));
+
+        is($ok, $locks ? 0 : 1, "$directive, $locks");
+        $locks or next;
+        like($output, qr{\[emerg\] "$directive" cannot be used with "etcd_lock},
+             "$directive: refused");
+    }
+}
+
+ok((Nginx->new()->configtest(location(
+       'proxy_cache_background_update on;', 'etcd_lock /a;',
+       'location /etcd/x { etcd_lock off; mirror /copy; }')))[0],
+   'no cache is used, and the mirror has no lock');
+
 my ($fine, $said) = Nginx->new()->configtest(
     location('etcd_lock /ab wait=0 permits=1000000 handoff=1023;',
                          'etcd_lock /a $uri wait=1h cluster=default'

@@ -239,26 +239,35 @@ for (['reset', sub { $client->cancel($_[0]) }],
 }
 
 
-# the status, and a lock that is lost after its request
+# the status, and a lock that is lost after its client has left, or after its
+# request
 
-my $first = begin('left', 'lost', 5);
+for (['left', $leave, qr{lock "/locks/left" is lost, aborting}],
+     ['late', $late, qr/is lost after its request has ended/])
+{
+    my ($path, $leaves, $report) = @$_;
+    my $kept = $nginx->count_log(qr/locks are kept until upstream/);
+    my $client = begin($path, 'lost', 5);
 
-begun('left', 'lost');
-$first->close;
-wait_for { $nginx->count_log(qr/locks are kept until upstream/) } 10, 'it';
-$lock->holds('/locks/left', 1, 'a lock that is kept is held');
-is(scalar(@{ $lock->list('/locks/left', 'holders') // [] }), 1,
-   'by a holder that is shown');
-$etcd->del(($lock->keys('/locks/left'))[0]);
-$lock->holds('/locks/left', 0, 'it is lost');
-ok(wait_for(sub { $register->count('gone', 'left-lost') }, 3),
-   'the connection is closed then');
-$nginx->logs(qr/is lost after its request has ended/, 1, 'which is reported');
+    begun($path, 'lost');
+    $leaves->($client);
+    wait_for {
+        $nginx->count_log(qr/locks are kept until upstream/) > $kept
+    } 10, 'it';
+    $lock->holds("/locks/$path", 1, "$path: a lock that is kept is held");
+    is(scalar(@{ $lock->list("/locks/$path", 'holders') // [] }), 1,
+       "$path: by a holder that is shown");
+    $etcd->del(($lock->keys("/locks/$path"))[0]);
+    $lock->holds("/locks/$path", 0, "$path: it is lost");
+    ok(wait_for(sub { $register->count('gone', "$path-lost") }, 3),
+       "$path: the connection is closed then");
+    $nginx->logs($report, 1, "$path: which is reported");
+}
 
 
 # A lock is not kept for ever.
 
-$first = begin('bounded', 'first', 100);
+my $first = begin('bounded', 'first', 100);
 begun('bounded', 'first');
 $first->close;
 is($nginx->get('/bounded?id=bounded-second&stay=0')->{status}, 200,
@@ -273,7 +282,7 @@ $first = $nginx->http;
 $first->send('GET', '/kept');
 ok(wait_for(sub { $backend->requests == 1 }, 10), 'the backend works');
 $first->close;
-wait_for { $nginx->count_log(qr/upstream \S+ has answered/) >= 9 } 10, 'it';
+wait_for { $nginx->count_log(qr{has answered.*"GET /kept }) } 10, 'it';
 $lock->holds('/locks/kept', 1, 'a lock is kept');
 is($backend->counts->{open}, 1, 'as the connection is');
 $backend->set(hang => 0);

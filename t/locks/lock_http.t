@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
 # The time in a request's life at which a lock is taken and given up: redirects
-# and error pages, subrequests, several locks, HTTP/2, phases before and after.
+# and error pages, several locks, HTTP/2, phases before and after.
 
 use strict;
 use warnings;
@@ -18,9 +18,6 @@ use Lock;
 use Nginx;
 use Wait;
 
-plan(skip_all => 'this nginx has no auth_request')
-    if !Nginx::has(qw(http_auth_request_module));
-
 my $etcd = Etcd->new()->start();
 my ($backend, $other) = Backend->start('one', 'two');
 
@@ -31,9 +28,6 @@ my $nginx = Nginx->new(etcd => $etcd)->set(
 
 $nginx->write_file('index.html', 'the index');
 $nginx->write_file('first', 'a first file');
-$nginx->write_file('page', '<!--# include virtual="/part?a" -->'
-                           . '<!--# include virtual="/part?b" -->');
-$nginx->write_file('nested', '<!--# include virtual="/inner" -->');
 
 $nginx->start(<<'END');
 
@@ -80,39 +74,6 @@ http {
         location @refused {
             etcd_lock off;
             return 200 refused;
-        }
-
-        location /part {
-            etcd_lock /locks/part wait=600s;
-            proxy_pass http://%%ONE%%;
-        }
-
-        location = /page {
-            ssi on;
-            ssi_types *;
-        }
-
-        location /nested {
-            etcd_lock /locks/nested wait=600s;
-            ssi on;
-            ssi_types *;
-        }
-
-        location = /inner {
-            etcd_lock /locks/nested wait=600s;
-            proxy_pass http://%%ONE%%/;
-        }
-
-        location /guarded {
-            auth_request /auth;
-            etcd_lock /locks/guarded wait=600s;
-            proxy_pass http://%%ONE%%;
-        }
-
-        location = /auth {
-            internal;
-            etcd_lock /locks/guarded wait=600s;
-            proxy_pass http://%%TWO%%;
         }
 
         location /two {
@@ -167,23 +128,6 @@ is($answer->{headers}{'x-status'}, 'acquired', 'with the lock');
 $lock->gone('/locks/error', 'which is given up then');
 is($lock->count('/locks/error', 'acquired'), 1, 'and was taken once');
 $backend->set(status => 200);
-
-
-# subrequests
-
-$backend->reset;
-$backend->set(delay => 0.05);
-is($nginx->get('/page')->{body}, 'oneone', 'subrequests');
-is($backend->counts->{most}, 1, 'one at a time');
-is($lock->count('/locks/part', 'acquired'), 2, 'had a lock each');
-$lock->gone('/locks/part', 'and gave it up');
-is($nginx->get('/nested')->{body}, 'one',
-   'a subrequest does not wait for what its request has');
-$lock->gone('/locks/nested', 'which gives it up');
-is($nginx->get('/guarded')->{body}, 'one', 'one that is over does not count');
-is($lock->count('/locks/guarded', 'acquired'), 2, 'it has given up its lock');
-$lock->gone('/locks/guarded', 'as the request has');
-$backend->set(delay => 0);
 
 
 # Several locks: many requests that take two each, in all orders.
