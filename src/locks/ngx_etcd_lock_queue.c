@@ -498,9 +498,8 @@ ngx_etcd_lock_queue_lags(ngx_etcd_lock_queue_t *lock_queue)
 
 
 /*
- * What the first keys of the lock queue, as they were at that revision, say of
- * a waiting key.  NGX_OK: it holds one of the permits; NGX_DECLINED: it does
- * not exist; NGX_AGAIN: it waits.
+ * Finds a waiting key among the first keys of the lock queue.  NGX_OK: it holds
+ * one of the permits; NGX_DECLINED: it does not exist; NGX_AGAIN: it waits.
  */
 
 static ngx_int_t
