@@ -422,30 +422,46 @@ ngx_etcd_subchannel_next(ngx_event_t *ev)
 
 /*
  * An advertised name must not resolve to the local machine, which is another
- * host here than on the member: removes such addresses, unless a configured
+ * host here than on the member: leaves out such addresses, unless a configured
  * endpoint is local.
  */
 
 static void
-ngx_etcd_subchannel_foreign(ngx_etcd_subchannel_t *subchannel)
+ngx_etcd_subchannel_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
 {
-    ngx_uint_t  i, n;
+    ngx_etcd_subchannel_t *subchannel = data;
 
-    if (!ngx_etcd_endpoints_learned(subchannel->place)
-        || ngx_etcd_cluster_local(subchannel->cluster->conf))
-    {
-        return;
-    }
+    ngx_uint_t       i, k, foreign;
+    ngx_addr_t      *addr;
+    ngx_sockaddr_t  *sockaddr;
 
-    n = 0;
+    foreign = ngx_etcd_endpoints_learned(subchannel->place)
+              && !ngx_etcd_cluster_local(subchannel->cluster->conf);
 
-    for (i = 0; i < subchannel->naddrs; i++) {
-        if (!ngx_etcd_url_local(subchannel->addrs[i].sockaddr)) {
-            subchannel->addrs[n++] = subchannel->addrs[i];
+    for (i = 0; i < n && subchannel->naddrs < NGX_ETCD_SUBCHANNEL_ADDRS; i++) {
+
+        if (addrs[i].socklen > sizeof(ngx_sockaddr_t)
+            || (foreign && ngx_etcd_url_local(addrs[i].sockaddr)))
+        {
+            continue;
         }
-    }
 
-    subchannel->naddrs = n;
+        k = subchannel->naddrs++;
+
+        addr = &subchannel->found[k];
+        sockaddr = &subchannel->sockaddrs[k];
+
+        ngx_memcpy(sockaddr, addrs[i].sockaddr, addrs[i].socklen);
+        ngx_inet_set_port(&sockaddr->sockaddr,
+                          subchannel->place->endpoint->port);
+
+        addr->sockaddr = &sockaddr->sockaddr;
+        addr->socklen = addrs[i].socklen;
+        addr->name.data = subchannel->names[k];
+        addr->name.len = ngx_sock_ntop(addr->sockaddr, addr->socklen,
+                                       addr->name.data, NGX_SOCKADDR_STRLEN,
+                                       1);
+    }
 }
 
 
@@ -456,15 +472,10 @@ ngx_etcd_subchannel_resolved(void *data)
 
     ngx_str_t  reason;
 
-    subchannel->addrs = subchannel->lookup.addrs;
-    subchannel->naddrs = subchannel->lookup.naddrs;
-
-    if (subchannel->naddrs == 0) {
+    if (subchannel->lookup.reason.len != 0) {
         ngx_etcd_subchannel_fail(subchannel, &subchannel->lookup.reason);
         return;
     }
-
-    ngx_etcd_subchannel_foreign(subchannel);
 
     if (subchannel->naddrs == 0) {
         ngx_str_set(&reason, "it is an address of the local machine");
@@ -488,20 +499,20 @@ static void
 ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel)
 {
     ngx_etcd_lookup_t        *lookup;
-    ngx_etcd_endpoint_t      *endpoint;
     ngx_etcd_cluster_conf_t  *conf;
 
     conf = subchannel->cluster->conf;
-    endpoint = subchannel->place->endpoint;
 
     subchannel->state = NGX_ETCD_SUBCHANNEL_RESOLVING;
+    subchannel->addrs = subchannel->found;
+    subchannel->naddrs = 0;
 
     lookup = &subchannel->lookup;
 
     lookup->resolver = conf->resolver;
     lookup->timeout = conf->resolver_timeout;
-    lookup->name = endpoint->host;
-    lookup->port = endpoint->port;
+    lookup->name = subchannel->place->endpoint->host;
+    lookup->found = ngx_etcd_subchannel_found;
     lookup->done = ngx_etcd_subchannel_resolved;
     lookup->data = subchannel;
 

@@ -25,6 +25,9 @@
 #include <ngx_etcd_lookup.h>
 
 
+#define NGX_ETCD_SUBCHANNEL_ADDRS  8   /* of a name; the rest is ignored */
+
+
 typedef struct ngx_etcd_subchannel_s  ngx_etcd_subchannel_t;
 
 
@@ -70,12 +73,16 @@ struct ngx_etcd_subchannel_s {
 
     ngx_etcd_http2_conf_t        conf;
     ngx_etcd_lookup_t            lookup;
-    ngx_addr_t                  *addrs;
+    ngx_addr_t                  *addrs;         /* of the endpoint, or found */
     ngx_uint_t                   naddrs;
     ngx_uint_t                   tried;
     ngx_event_t                  next;          /* posted */
     ngx_etcd_grpc_call_t         identify;
     ngx_etcd_waiter_t            undecided;     /* no cluster is known yet */
+    ngx_addr_t                   found[NGX_ETCD_SUBCHANNEL_ADDRS];
+    ngx_sockaddr_t               sockaddrs[NGX_ETCD_SUBCHANNEL_ADDRS];
+    u_char                       names[NGX_ETCD_SUBCHANNEL_ADDRS]
+                                      [NGX_SOCKADDR_STRLEN];
     unsigned                     pings:1;       /* too_many_pings was counted */
 };
 

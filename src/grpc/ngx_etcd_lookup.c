@@ -36,34 +36,6 @@ ngx_etcd_lookup_fail(ngx_etcd_lookup_t *lookup, char *reason)
 }
 
 
-static void
-ngx_etcd_lookup_take(ngx_etcd_lookup_t *lookup, ngx_resolver_addr_t *found)
-{
-    u_char           *name;
-    ngx_addr_t       *addr;
-    ngx_sockaddr_t   *sockaddr;
-
-    if (found->socklen > sizeof(ngx_sockaddr_t)) {
-        return;
-    }
-
-    addr = &lookup->addrs[lookup->naddrs];
-    name = lookup->names[lookup->naddrs];
-    sockaddr = &lookup->sockaddrs[lookup->naddrs];
-
-    ngx_memcpy(sockaddr, found->sockaddr, found->socklen);
-    ngx_inet_set_port(&sockaddr->sockaddr, lookup->port);
-
-    addr->sockaddr = &sockaddr->sockaddr;
-    addr->socklen = found->socklen;
-    addr->name.data = name;
-    addr->name.len = ngx_sock_ntop(addr->sockaddr, addr->socklen, name,
-                                   NGX_SOCKADDR_STRLEN, 1);
-
-    lookup->naddrs++;
-}
-
-
 /*
  * ngx_resolve_name() calls this handler before it returns if the answer is
  * cached.
@@ -72,7 +44,6 @@ ngx_etcd_lookup_take(ngx_etcd_lookup_t *lookup, ngx_resolver_addr_t *found)
 static void
 ngx_etcd_lookup_handler(ngx_resolver_ctx_t *ctx)
 {
-    ngx_uint_t          i, n;
     ngx_etcd_lookup_t  *lookup;
 
     lookup = ctx->data;
@@ -80,18 +51,7 @@ ngx_etcd_lookup_handler(ngx_resolver_ctx_t *ctx)
 
     if (ctx->state == NGX_OK) {
         lookup->valid = ctx->valid;
-    }
-
-    if (ctx->state == NGX_OK && lookup->found != NULL) {
         lookup->found(lookup->data, ctx->addrs, ctx->naddrs);
-        ngx_post_event(&lookup->ready, &ngx_posted_events);
-
-    } else if (ctx->state == NGX_OK) {
-        n = ngx_min(ctx->naddrs, NGX_ETCD_LOOKUP_ADDRS);
-
-        for (i = 0; i < n; i++) {
-            ngx_etcd_lookup_take(lookup, &ctx->addrs[i]);
-        }
 
         ngx_post_event(&lookup->ready, &ngx_posted_events);
 
@@ -108,7 +68,6 @@ ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log)
 {
     ngx_resolver_ctx_t  *ctx;
 
-    lookup->naddrs = 0;
     ngx_str_null(&lookup->reason);
 
     ngx_etcd_event_init(&lookup->ready, ngx_etcd_lookup_ready, lookup, log);

@@ -9,7 +9,7 @@
  * A name is in one of three states:
  *
  *     WAITING   NGX_ETCD_RESOLVER_MAX_ASKING other names are ASKING
- *     ASKING    until ngx_etcd_resolver_answered()
+ *     ASKING    until nginx's resolver has answered
  *     RESTING   until its timer expires, then ASKING or WAITING
  *
  * A failed query keeps the last answer.
@@ -100,14 +100,6 @@ typedef struct {
     /* Returns NULL, or why the address is refused: "is not allowed". */
     char                         *(*refuse)(void *data, struct sockaddr *sa);
     void                           *data;
-
-    /*
-     * The backend; if ask is NULL, nginx's resolver is used.  ask() leads to
-     * one call of ngx_etcd_resolver_answered() after ask() has returned,
-     * unless forget() is called before.  NGX_ERROR: no memory.
-     */
-    ngx_int_t                     (*ask)(ngx_etcd_resolver_name_t *name);
-    void                          (*forget)(ngx_etcd_resolver_name_t *name);
 } ngx_etcd_resolver_conf_t;
 
 
@@ -148,20 +140,6 @@ void ngx_etcd_resolver_sort(ngx_etcd_resolver_address_t *elts, ngx_uint_t n);
 
 /* Returns the name; valid while the name is used. */
 ngx_str_t *ngx_etcd_resolver_text(ngx_etcd_resolver_name_t *name);
-
-
-/* The functions below are for backends: ask() and forget(). */
-
-/*
- * ngx_etcd_resolver_found() takes the addresses in any order.
- * ngx_etcd_resolver_answered() ends the query: "valid" is the second
- * (ngx_time()) at which the addresses expire; without addresses, the reason
- * says why.
- */
-void ngx_etcd_resolver_found(ngx_etcd_resolver_name_t *name,
-    ngx_resolver_addr_t *addrs, ngx_uint_t n);
-void ngx_etcd_resolver_answered(ngx_etcd_resolver_name_t *name, time_t valid,
-    ngx_str_t *reason);
 
 
 #endif /* _NGX_ETCD_RESOLVER_H_INCLUDED_ */

@@ -44,11 +44,19 @@ typedef struct {
     ngx_etcd_resolver_conf_t   conf;
     ngx_str_t                  upstream;
     test_resolver_user_t       users[TEST_RESOLVER_USERS];
-    ngx_etcd_resolver_name_t  *asked[TEST_RESOLVER_USERS];
+    ngx_etcd_lookup_t         *asked[TEST_RESOLVER_USERS];
     ngx_uint_t                 nasked;
     u_char                    *p;                /* the log of events */
     u_char                     text[TEST_RESOLVER_TEXT];
 } test_resolver_t;
+
+
+/* instead of nginx's resolver, while a script runs */
+
+void __real_ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log);
+void __wrap_ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log);
+void __real_ngx_etcd_lookup_cancel(ngx_etcd_lookup_t *lookup);
+void __wrap_ngx_etcd_lookup_cancel(ngx_etcd_lookup_t *lookup);
 
 
 static test_resolver_t  test_resolver_state;
@@ -67,27 +75,27 @@ test_resolver_say(const char *fmt, ...)
 }
 
 
-/* Returns the name if it is being asked for, which it is not any more. */
+/* Returns the lookup of the name, which has ended. */
 
-static ngx_etcd_resolver_name_t *
+static ngx_etcd_lookup_t *
 test_resolver_asked(ngx_str_t *text)
 {
-    ngx_str_t                 *other;
-    ngx_uint_t                 i;
-    test_resolver_t           *state;
-    ngx_etcd_resolver_name_t  *name;
+    ngx_str_t          *other;
+    ngx_uint_t          i;
+    test_resolver_t    *state;
+    ngx_etcd_lookup_t  *lookup;
 
     state = &test_resolver_state;
 
     for (i = 0; i < state->nasked; i++) {
-        name = state->asked[i];
-        other = ngx_etcd_resolver_text(name);
+        lookup = state->asked[i];
+        other = &lookup->name;
 
         if (other->len == text->len
             && ngx_memcmp(other->data, text->data, text->len) == 0)
         {
             state->asked[i] = state->asked[--state->nasked];
-            return name;
+            return lookup;
         }
     }
 
@@ -95,23 +103,31 @@ test_resolver_asked(ngx_str_t *text)
 }
 
 
-static ngx_int_t
-test_resolver_ask(ngx_etcd_resolver_name_t *name)
+void
+__wrap_ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log)
 {
-    test_resolver_state.asked[test_resolver_state.nasked++] = name;
+    if (test_resolver_state.resolver == NULL) {
+        __real_ngx_etcd_lookup_start(lookup, log);
+        return;
+    }
 
-    test_resolver_say(" ask %V", ngx_etcd_resolver_text(name));
+    test_resolver_state.asked[test_resolver_state.nasked++] = lookup;
 
-    return NGX_OK;
+    test_resolver_say(" ask %V", &lookup->name);
 }
 
 
-static void
-test_resolver_forget(ngx_etcd_resolver_name_t *name)
+void
+__wrap_ngx_etcd_lookup_cancel(ngx_etcd_lookup_t *lookup)
 {
-    test_resolver_say(" forget %V", ngx_etcd_resolver_text(name));
+    if (test_resolver_state.resolver == NULL) {
+        __real_ngx_etcd_lookup_cancel(lookup);
+        return;
+    }
 
-    (void) test_resolver_asked(ngx_etcd_resolver_text(name));
+    test_resolver_say(" forget %V", &lookup->name);
+
+    (void) test_resolver_asked(&lookup->name);
 }
 
 
@@ -158,26 +174,25 @@ test_resolver_parse(ngx_sockaddr_t *sockaddr, ngx_str_t *text)
 static void
 test_resolver_answer(ngx_str_t *word, ngx_uint_t n)
 {
-    time_t                     valid;
-    ngx_str_t                  reason;
-    ngx_uint_t                 i;
-    ngx_sockaddr_t             sockaddrs[TEST_RESOLVER_WORDS];
-    ngx_resolver_addr_t        addrs[TEST_RESOLVER_WORDS];
-    ngx_etcd_resolver_name_t  *name;
+    ngx_uint_t            i;
+    ngx_sockaddr_t        sockaddrs[TEST_RESOLVER_WORDS];
+    ngx_etcd_lookup_t    *lookup;
+    ngx_resolver_addr_t   addrs[TEST_RESOLVER_WORDS];
 
-    name = test_resolver_asked(&word[1]);
+    lookup = test_resolver_asked(&word[1]);
 
-    if (name == NULL) {
+    if (lookup == NULL) {
         test_resolver_say(" (nobody asks)");
         return;
     }
 
     if (word[0].data[0] == 'f') {
-        ngx_etcd_resolver_answered(name, 0, &word[2]);
+        lookup->reason = word[2];
+        lookup->done(lookup->data);
         return;
     }
 
-    valid = ngx_time() + ngx_atoi(word[2].data, word[2].len);
+    lookup->valid = ngx_time() + ngx_atoi(word[2].data, word[2].len);
 
     for (i = 3; i < n; i++) {
         test_resolver_parse(&sockaddrs[i], &word[i]);
@@ -187,10 +202,8 @@ test_resolver_answer(ngx_str_t *word, ngx_uint_t n)
         addrs[i - 3].socklen = sizeof(struct sockaddr_in);
     }
 
-    ngx_str_null(&reason);
-
-    ngx_etcd_resolver_found(name, addrs, n - 3);
-    ngx_etcd_resolver_answered(name, valid, &reason);
+    lookup->found(lookup->data, addrs, n - 3);
+    lookup->done(lookup->data);
 }
 
 
@@ -333,8 +346,6 @@ test_resolver_happens(ngx_pool_t *pool, char *script, char *wanted)
     state->conf.upstream = &state->upstream;
     state->conf.log = pool->log;
     state->conf.refuse = test_resolver_refuse;
-    state->conf.ask = test_resolver_ask;
-    state->conf.forget = test_resolver_forget;
 
     state->resolver = ngx_etcd_resolver_create(&state->conf, pool);
     tap_expect(state->resolver != NULL);
@@ -349,6 +360,8 @@ test_resolver_happens(ngx_pool_t *pool, char *script, char *wanted)
     }
 
     tap_check(test_loop_idle());
+
+    state->resolver = NULL;
 
     if (!test_alloc_failed()) {
         text.data = state->text;
