@@ -13,10 +13,10 @@
 typedef struct {
     ngx_str_t                       scheme;
     ngx_uint_t                      port;
-} ngx_etcd_uri_port_t;
+} ngx_etcd_url_port_t;
 
 
-static const ngx_etcd_uri_port_t  ngx_etcd_uri_ports[] = {
+static const ngx_etcd_url_port_t  ngx_etcd_url_ports[] = {
 
     { ngx_string("http"), 80 },
     { ngx_string("h2c"), 80 },
@@ -31,7 +31,7 @@ static const ngx_etcd_uri_port_t  ngx_etcd_uri_ports[] = {
 /* Returns the first of up to three delimiters, or the end. */
 
 static u_char *
-ngx_etcd_uri_part(u_char *p, u_char *last, u_char a, u_char b, u_char c)
+ngx_etcd_url_part(u_char *p, u_char *last, u_char a, u_char b, u_char c)
 {
     while (p < last && *p != a && *p != b && *p != c) {
         p++;
@@ -42,7 +42,7 @@ ngx_etcd_uri_part(u_char *p, u_char *last, u_char a, u_char b, u_char c)
 
 
 char *
-ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
+ngx_etcd_url_parse(ngx_etcd_url_t *url, ngx_str_t *text)
 {
     u_char  *p, *at, *end, *last;
 
@@ -61,7 +61,7 @@ ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
         p = end + 3;
     }
 
-    end = ngx_etcd_uri_part(p, last, '/', '?', '#');
+    end = ngx_etcd_url_part(p, last, '/', '?', '#');
 
     url->user.data = p;
 
@@ -74,14 +74,14 @@ ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
     url->authority.data = p;
     url->authority.len = end - p;
 
-    p = ngx_etcd_uri_part(end, last, '?', '#', '#');
+    p = ngx_etcd_url_part(end, last, '?', '#', '#');
 
     if (p < last && *p == '?') {
         p++;
     }
 
     url->query.data = p;
-    url->query.len = ngx_etcd_uri_part(p, last, '#', '#', '#') - p;
+    url->query.len = ngx_etcd_url_part(p, last, '#', '#', '#') - p;
 
     if (url->scheme.len == 0) {
         return "is not a URL";
@@ -92,11 +92,11 @@ ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text)
 
 
 ngx_uint_t
-ngx_etcd_uri_port(ngx_str_t *scheme)
+ngx_etcd_url_port(ngx_str_t *scheme)
 {
-    const ngx_etcd_uri_port_t  *row;
+    const ngx_etcd_url_port_t  *row;
 
-    for (row = ngx_etcd_uri_ports; row->port != 0; row++) {
+    for (row = ngx_etcd_url_ports; row->port != 0; row++) {
 
         if (ngx_etcd_str_alike(&row->scheme, scheme)) {
             return row->port;
@@ -108,41 +108,32 @@ ngx_etcd_uri_port(ngx_str_t *scheme)
 
 
 ngx_int_t
-ngx_etcd_uri_argument(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value)
+ngx_etcd_url_argument(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value)
 {
-    u_char  *p, *end, *last;
+    ngx_str_t  argument, rest;
 
     if (query->len == 0) {
         return NGX_DONE;
     }
 
-    last = query->data + query->len;
-    end = ngx_etcd_uri_part(query->data, last, '&', '&', '&');
-    p = ngx_etcd_uri_part(query->data, end, '=', '=', '=');
-
-    name->data = query->data;
-    name->len = p - query->data;
-
-    if (p < end) {
-        p++;
+    if (!ngx_etcd_str_cut(query, '&', &argument, &rest)) {
+        argument = *query;
+        ngx_str_null(&rest);
     }
 
-    value->data = p;
-    value->len = end - p;
-
-    if (end < last) {
-        end++;
+    if (!ngx_etcd_str_cut(&argument, '=', name, value)) {
+        *name = argument;
+        ngx_str_null(value);
     }
 
-    query->data = end;
-    query->len = last - end;
+    *query = rest;
 
     return NGX_OK;
 }
 
 
 ngx_int_t
-ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src, ngx_uint_t query)
+ngx_etcd_url_decode(ngx_str_t *dst, ngx_str_t *src, ngx_uint_t query)
 {
     u_char     *p, *d, *last;
     ngx_int_t   c;
@@ -179,7 +170,7 @@ ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src, ngx_uint_t query)
 
 
 void
-ngx_etcd_uri_segments(ngx_str_t *path, ngx_str_t *parent, ngx_str_t *segment)
+ngx_etcd_url_segments(ngx_str_t *path, ngx_str_t *parent, ngx_str_t *segment)
 {
     u_char  *p, *last;
 
@@ -209,122 +200,51 @@ ngx_etcd_uri_segments(ngx_str_t *path, ngx_str_t *parent, ngx_str_t *segment)
  */
 
 static char *
-ngx_etcd_url_authority(ngx_etcd_endpoint_t *endpoint, ngx_str_t *authority)
+ngx_etcd_endpoint_authority(ngx_etcd_endpoint_t *endpoint, ngx_str_t *authority)
 {
     u_char          *p, *end, *last;
-    ngx_str_t       *text;
-    ngx_etcd_uri_t   uri;
+    ngx_etcd_url_t   url;
 
-    text = &endpoint->url;
+    static const ngx_str_t  http = ngx_string("http");
+    static const ngx_str_t  https = ngx_string("https");
 
-    if (text->len > NGX_ETCD_URL_MAX) {
+    if (endpoint->url.len > NGX_ETCD_URL_MAX) {
         return "it is too long";
     }
 
-    (void) ngx_etcd_uri_parse(&uri, text);
+    (void) ngx_etcd_url_parse(&url, &endpoint->url);
 
-    if (uri.scheme.len == 5
-        && ngx_strncasecmp(uri.scheme.data, (u_char *) "https", 5) == 0)
-    {
-        endpoint->secure = 1;
+    endpoint->secure |= ngx_etcd_str_alike(&url.scheme, &https);
 
-    } else if (uri.scheme.len != 0
-               && (uri.scheme.len != 4
-                   || ngx_strncasecmp(uri.scheme.data, (u_char *) "http", 4)
-                      != 0))
-    {
-        return NGX_ETCD_URL_SHAPE;
-    }
+    last = endpoint->url.data + endpoint->url.len;
+    end = url.authority.data + url.authority.len;
 
-    *authority = uri.authority;
-
-    last = text->data + text->len;
-    end = authority->data + authority->len;
-
-    if (uri.user.len != 0
+    if ((url.scheme.len != 0
+         && !ngx_etcd_str_alike(&url.scheme, &http)
+         && !ngx_etcd_str_alike(&url.scheme, &https))
+        || url.user.len != 0
         || last - end > 1
         || (end < last && *end != '/'))
     {
         return NGX_ETCD_URL_SHAPE;
     }
 
-    for (p = authority->data; p < end; p++) {
+    for (p = url.authority.data; p < end; p++) {
         if (*p <= ' ' || *p >= 0x7f) {
             return NGX_ETCD_URL_SHAPE;
         }
     }
 
+    *authority = url.authority;
+
     return authority->len ? NULL : "no host";
-}
-
-
-/* host names become parts of DNS queries, header fields and TLS handshakes */
-
-static char *
-ngx_etcd_url_name(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
-    ngx_url_t *u)
-{
-    u_char      c, *p;
-    size_t      size;
-    ngx_uint_t  i;
-
-    for (i = 0; i < u->host.len; i++) {
-        c = ngx_tolower(u->host.data[i]);
-
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')
-            && c != '-' && c != '.' && c != '_')
-        {
-            return "invalid host";
-        }
-    }
-
-    size = u->host.len + sizeof(":65535") - 1;
-
-    p = ngx_pnalloc(pool, size);
-    if (p == NULL) {
-        return NGX_ETCD_URL_NO_MEMORY;
-    }
-
-    endpoint->authority.data = p;
-    endpoint->authority.len = ngx_snprintf(p, size, "%V:%ui", &u->host,
-                                           (ngx_uint_t) u->port)
-                              - p;
-
-    return NULL;
-}
-
-
-/* the host as in certificates: without the brackets of an IPv6 address */
-
-static char *
-ngx_etcd_url_host(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
-    ngx_str_t *host)
-{
-    ngx_str_t  name;
-
-    name = *host;
-
-    if (name.len > 2 && name.data[0] == '[') {
-        name.data++;
-        name.len -= 2;
-    }
-
-    endpoint->host.data = ngx_pnalloc(pool, name.len + 1);
-    if (endpoint->host.data == NULL) {
-        return NGX_ETCD_URL_NO_MEMORY;
-    }
-
-    endpoint->host.len = name.len;
-    *ngx_cpymem(endpoint->host.data, name.data, name.len) = '\0';
-
-    return NULL;
 }
 
 
 /* RFC 6761, 6.3: "localhost" and all names below are the local machine */
 
 static ngx_uint_t
-ngx_etcd_url_localhost(ngx_str_t *host)
+ngx_etcd_endpoint_localhost(ngx_str_t *host)
 {
     size_t  len;
 
@@ -342,20 +262,23 @@ ngx_etcd_url_localhost(ngx_str_t *host)
 
 
 char *
-ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
+ngx_etcd_endpoint_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 {
-    char       *rv;
-    ngx_url_t   u;
+    char        *err;
+    u_char       c, *p;
+    ngx_str_t    host;
+    ngx_url_t    u;
+    ngx_uint_t   i;
 
     ngx_memzero(&u, sizeof(ngx_url_t));
 
     u.default_port = 2379;
     u.no_resolve = 1;
 
-    rv = ngx_etcd_url_authority(endpoint, &u.url);
+    err = ngx_etcd_endpoint_authority(endpoint, &u.url);
 
-    if (rv != NULL) {
-        return rv;
+    if (err != NULL) {
+        return err;
     }
 
     if (ngx_parse_url(pool, &u) != NGX_OK) {
@@ -366,29 +289,54 @@ ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
         return NGX_ETCD_URL_SHAPE;
     }
 
+    host = u.host;
+
+    /* names become parts of DNS queries, header fields and TLS handshakes */
+
+    for (i = 0; u.naddrs == 0 && i < host.len; i++) {
+        c = ngx_tolower(host.data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')
+            && c != '-' && c != '.' && c != '_')
+        {
+            return "invalid host";
+        }
+    }
+
+    /* the host is as in certificates: IPv6 without brackets */
+
+    if (host.len > 2 && host.data[0] == '[') {
+        host.data++;
+        host.len -= 2;
+    }
+
+    p = ngx_pnalloc(pool, host.len + 1 + u.host.len + sizeof(":65535") - 1);
+    if (p == NULL) {
+        return NGX_ETCD_URL_NO_MEMORY;
+    }
+
     endpoint->port = u.port;
+    endpoint->host.data = p;
+    endpoint->host.len = host.len;
+
+    p = ngx_cpymem(p, host.data, host.len);
+    *p++ = '\0';
 
     if (u.naddrs != 0) {
         endpoint->addr = u.addrs[0];
         endpoint->authority = u.addrs[0].name;
+        endpoint->local = ngx_etcd_url_local(endpoint->addr.sockaddr);
 
-    } else {
-        rv = ngx_etcd_url_name(pool, endpoint, &u);
-
-        if (rv != NULL) {
-            return rv;
-        }
+        return NULL;
     }
 
-    rv = ngx_etcd_url_host(pool, endpoint, &u.host);
+    endpoint->authority.data = p;
+    endpoint->authority.len = ngx_sprintf(p, "%V:%ui", &u.host,
+                                          (ngx_uint_t) u.port)
+                              - p;
+    endpoint->local = ngx_etcd_endpoint_localhost(&endpoint->host);
 
-    if (rv == NULL) {
-        endpoint->local = (endpoint->addr.sockaddr != NULL)
-                          ? ngx_etcd_url_local(endpoint->addr.sockaddr)
-                          : ngx_etcd_url_localhost(&endpoint->host);
-    }
-
-    return rv;
+    return NULL;
 }
 
 
@@ -422,7 +370,7 @@ ngx_etcd_url_local(struct sockaddr *sa)
 
 
 ngx_uint_t
-ngx_etcd_url_equal(ngx_etcd_endpoint_t *one, ngx_etcd_endpoint_t *other)
+ngx_etcd_endpoint_equal(ngx_etcd_endpoint_t *one, ngx_etcd_endpoint_t *other)
 {
     return one->secure == other->secure
            && ngx_etcd_str_alike(&one->authority, &other->authority);

@@ -2,7 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The URL of an endpoint, configured or advertised by a member.
+ * URLs (RFC 3986): one reader of their parts for values, queries and the
+ * endpoints of etcd.  It is lenient, since writers are: who calls it checks
+ * what the parts may be.
  */
 
 
@@ -14,10 +16,6 @@
 #include <ngx_core.h>
 
 
-/*
- * URLs (RFC 3986) and query arguments: their parts.
- */
-
 /* parts of the text; where one is missing, its length is 0 */
 
 typedef struct {
@@ -26,23 +24,23 @@ typedef struct {
     ngx_str_t                       authority;     /* host and port, without
                                                       user */
     ngx_str_t                       query;         /* without the "?" */
-} ngx_etcd_uri_t;
+} ngx_etcd_url_t;
 
 
 /*
  * Returns NULL, or what is wrong with the URL: the scheme or the host is
  * missing.  The parts are set anyway.
  */
-char *ngx_etcd_uri_parse(ngx_etcd_uri_t *url, ngx_str_t *text);
+char *ngx_etcd_url_parse(ngx_etcd_url_t *url, ngx_str_t *text);
 
 /* Returns the default port of a scheme; 0: none. */
-ngx_uint_t ngx_etcd_uri_port(ngx_str_t *scheme);
+ngx_uint_t ngx_etcd_url_port(ngx_str_t *scheme);
 
 /*
  * Removes the first argument from a query.  The value is not decoded; without
  * "=" the value is empty.  NGX_DONE: there are no more.
  */
-ngx_int_t ngx_etcd_uri_argument(ngx_str_t *query, ngx_str_t *name,
+ngx_int_t ngx_etcd_url_argument(ngx_str_t *query, ngx_str_t *name,
     ngx_str_t *value);
 
 /*
@@ -50,11 +48,11 @@ ngx_int_t ngx_etcd_uri_argument(ngx_str_t *query, ngx_str_t *name,
  * which may be the same.  NGX_ERROR: a percent sign without two hexadecimal
  * digits.
  */
-ngx_int_t ngx_etcd_uri_decode(ngx_str_t *dst, ngx_str_t *src,
+ngx_int_t ngx_etcd_url_decode(ngx_str_t *dst, ngx_str_t *src,
     ngx_uint_t query);
 
 /* Splits off the last two segments of a path; the parent may be empty. */
-void ngx_etcd_uri_segments(ngx_str_t *path, ngx_str_t *parent,
+void ngx_etcd_url_segments(ngx_str_t *path, ngx_str_t *parent,
     ngx_str_t *segment);
 
 
@@ -79,7 +77,7 @@ typedef struct {
  * Parses endpoint->url, which must stay: "http[s]://host:port" or "host:port".
  * Returns NULL, or a text that says what is wrong.
  */
-char *ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
+char *ngx_etcd_endpoint_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
 
 /*
  * Returns 1 for a loopback or unspecified address (127.0.0.1, ::, and the
@@ -88,7 +86,7 @@ char *ngx_etcd_url_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
 ngx_uint_t ngx_etcd_url_local(struct sockaddr *sa);
 
 /* Returns 1 if scheme, host and port are the same. */
-ngx_uint_t ngx_etcd_url_equal(ngx_etcd_endpoint_t *one,
+ngx_uint_t ngx_etcd_endpoint_equal(ngx_etcd_endpoint_t *one,
     ngx_etcd_endpoint_t *other);
 
 

@@ -241,7 +241,7 @@ ngx_etcd_endpoint_list(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
         endpoint->url = value[i];
 
-        rv = ngx_etcd_url_parse(cf->pool, endpoint);
+        rv = ngx_etcd_endpoint_parse(cf->pool, endpoint);
 
         if (rv != NULL) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

@@ -107,7 +107,7 @@ ngx_etcd_auto_sync_take(ngx_etcd_auto_sync_t *sync, ngx_pool_t *pool,
 
     ngx_memcpy(endpoint->url.data, url->data, url->len);
 
-    reason = ngx_etcd_url_parse(pool, endpoint);
+    reason = ngx_etcd_endpoint_parse(pool, endpoint);
 
     if (reason == NULL) {
         reason = ngx_etcd_auto_sync_unfit(cluster->conf, endpoint);

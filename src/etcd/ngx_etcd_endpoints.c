@@ -279,7 +279,7 @@ ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
             continue;
         }
 
-        if (ngx_etcd_url_equal(place->endpoint, endpoint)) {
+        if (ngx_etcd_endpoint_equal(place->endpoint, endpoint)) {
             place->listed = 1;
             ngx_destroy_pool(pool);
             return NGX_OK;

@@ -446,7 +446,7 @@ ngx_etcd_address_set_unix(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 ngx_int_t
 ngx_etcd_address_set_url(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    char *field, ngx_etcd_uri_t *url)
+    char *field, ngx_etcd_url_t *url)
 {
     ngx_str_t  *scheme;
 
@@ -457,7 +457,7 @@ ngx_etcd_address_set_url(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     }
 
     return ngx_etcd_address_set(d, member, field, &url->authority,
-                                ngx_etcd_uri_port(&url->scheme));
+                                ngx_etcd_url_port(&url->scheme));
 }
 
 
@@ -471,7 +471,7 @@ ngx_etcd_address_segment(ngx_str_t *key, ngx_str_t *segment, u_char *buf)
 {
     ngx_str_t  parent, text;
 
-    ngx_etcd_uri_segments(key, &parent, segment);
+    ngx_etcd_url_segments(key, &parent, segment);
 
     if (segment->len > NGX_ETCD_ADDRESS_SEGMENT) {
         return "is too long to be an address";
@@ -479,7 +479,7 @@ ngx_etcd_address_segment(ngx_str_t *key, ngx_str_t *segment, u_char *buf)
 
     text.data = buf;
 
-    if (ngx_etcd_uri_decode(&text, segment, 0) != NGX_OK) {
+    if (ngx_etcd_url_decode(&text, segment, 0) != NGX_OK) {
         return "has an invalid percent-encoding";
     }
 

@@ -41,7 +41,7 @@ ngx_int_t ngx_etcd_address_set_unix(ngx_etcd_decode_t *d,
  * NGX_DECLINED: the scheme is not the one wanted.
  */
 ngx_int_t ngx_etcd_address_set_url(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, char *field, ngx_etcd_uri_t *url);
+    ngx_etcd_member_t *member, char *field, ngx_etcd_url_t *url);
 
 /* Sets the address from the last segment of the key. */
 ngx_int_t ngx_etcd_address_set_key(ngx_etcd_decode_t *d,

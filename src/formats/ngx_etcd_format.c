@@ -154,14 +154,14 @@ ngx_etcd_query_next(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value,
 {
     ngx_str_t  text;
 
-    if (ngx_etcd_uri_argument(query, name, value) == NGX_DONE) {
+    if (ngx_etcd_url_argument(query, name, value) == NGX_DONE) {
         return NGX_DONE;
     }
 
     text.data = buf;
 
     if (value->len > NGX_ETCD_FORMAT_ARGUMENT
-        || ngx_etcd_uri_decode(&text, value, 1) != NGX_OK)
+        || ngx_etcd_url_decode(&text, value, 1) != NGX_OK)
     {
         return NGX_DECLINED;
     }
@@ -249,7 +249,7 @@ ngx_etcd_query_fields(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 
 static ngx_int_t
-ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_uri_t *url,
+ngx_etcd_format_query(ngx_etcd_decode_t *d, ngx_etcd_url_t *url,
     ngx_etcd_field_t *fields)
 {
     ngx_int_t           rc;
@@ -294,9 +294,9 @@ ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
     char            *err;
     u_char           buf[NGX_ETCD_DECODE_MAX_KEY];
     ngx_str_t        parent, segment, text;
-    ngx_etcd_uri_t   url;
+    ngx_etcd_url_t   url;
 
-    ngx_etcd_uri_segments(&d->key, &parent, &segment);
+    ngx_etcd_url_segments(&d->key, &parent, &segment);
 
     if (!ngx_etcd_str_is(&parent, "providers")) {
         return NGX_DECLINED;
@@ -304,12 +304,12 @@ ngx_etcd_format_dubbo(ngx_etcd_decode_t *d)
 
     text.data = buf;
 
-    if (ngx_etcd_uri_decode(&text, &segment, 0) != NGX_OK) {
+    if (ngx_etcd_url_decode(&text, &segment, 0) != NGX_OK) {
         return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &segment,
                                        "has an invalid percent-encoding");
     }
 
-    err = ngx_etcd_uri_parse(&url, &text);
+    err = ngx_etcd_url_parse(&url, &text);
     if (err != NULL) {
         return ngx_etcd_decode_invalid(d, NGX_ETCD_FORMAT_LAST, &text, err);
     }
@@ -324,9 +324,9 @@ static ngx_int_t
 ngx_etcd_format_rpcx(ngx_etcd_decode_t *d)
 {
     ngx_str_t       parent, segment;
-    ngx_etcd_uri_t  url;
+    ngx_etcd_url_t  url;
 
-    ngx_etcd_uri_segments(&d->key, &parent, &segment);
+    ngx_etcd_url_segments(&d->key, &parent, &segment);
 
     if (!ngx_etcd_str_cut(&segment, '@', &url.scheme, &url.authority)) {
         return NGX_DECLINED;

@@ -247,7 +247,7 @@ ngx_etcd_layout_invalid(ngx_etcd_decode_t *d, const ngx_str_t *path,
 
 static ngx_int_t
 ngx_etcd_layout_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
-    json_t *value, ngx_etcd_uri_t *url)
+    json_t *value, ngx_etcd_url_t *url)
 {
     char       *err;
     ngx_str_t   text;
@@ -256,7 +256,7 @@ ngx_etcd_layout_url_text(ngx_etcd_decode_t *d, const ngx_str_t *path,
         return ngx_etcd_layout_invalid(d, path, value, "is not a string");
     }
 
-    err = ngx_etcd_uri_parse(url, &text);
+    err = ngx_etcd_url_parse(url, &text);
 
     if (err != NULL) {
         return ngx_etcd_decode_invalid(d, ngx_etcd_json_pointer_name(path),
@@ -424,7 +424,7 @@ ngx_etcd_layout_fields(ngx_etcd_decode_t *d, json_t *node)
 
 static ngx_int_t
 ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
-    ngx_etcd_uri_t *url)
+    ngx_etcd_url_t *url)
 {
     ngx_int_t                      rc;
     const ngx_str_t               *path;
@@ -478,7 +478,7 @@ ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, json_t *node,
     json_t *endpoint, ngx_str_t *scheme)
 {
     ngx_str_t        *wanted;
-    ngx_etcd_uri_t    url;
+    ngx_etcd_url_t    url;
     const ngx_str_t  *path;
 
     path = &d->layout->endpoints;
@@ -548,7 +548,7 @@ static ngx_int_t
 ngx_etcd_layout_node(ngx_etcd_decode_t *d, json_t *node)
 {
     json_t          *value;
-    ngx_etcd_uri_t   url;
+    ngx_etcd_url_t   url;
 
     /* ignore the other fields of a node that is not selected */
 

@@ -351,7 +351,7 @@ ngx_etcd_parameter_complete(ngx_etcd_member_conf_t *conf, ngx_str_t *prefix)
      * value
      */
 
-    ngx_etcd_uri_segments(prefix, &parent, &conf->name);
+    ngx_etcd_url_segments(prefix, &parent, &conf->name);
 
     return NULL;
 }

@@ -89,10 +89,10 @@ ngx_etcd_patroni_url_host(const ngx_etcd_patroni_url_t *url, ngx_str_t *text,
     ngx_uint_t *scheme, ngx_str_t *host)
 {
     ngx_uint_t        i;
-    ngx_etcd_uri_t    uri;
+    ngx_etcd_url_t    uri;
     const ngx_str_t  *name;
 
-    if (ngx_etcd_uri_parse(&uri, text) != NULL) {
+    if (ngx_etcd_url_parse(&uri, text) != NULL) {
         return NGX_ERROR;
     }
 

@@ -15,7 +15,7 @@ test_uri_parse(ngx_pool_t *pool)
 {
     char            *err;
     ngx_uint_t       i;
-    ngx_etcd_uri_t   uri;
+    ngx_etcd_url_t   uri;
 
     static char  *cases[][4] = {
         { "http://a:1/b?c=d#e", "http", "a:1", "c=d" },
@@ -34,7 +34,7 @@ test_uri_parse(ngx_pool_t *pool)
     };
 
     for (i = 0; cases[i][0] != NULL; i++) {
-        err = ngx_etcd_uri_parse(&uri, tap_string(pool, cases[i][0]));
+        err = ngx_etcd_url_parse(&uri, tap_string(pool, cases[i][0]));
 
         if (cases[i][1] == NULL) {
             tap_check(err != NULL);
@@ -57,23 +57,23 @@ test_uri_arguments(ngx_pool_t *pool)
 
     query = *tap_string(pool, "a=b=c&&d&=e");
 
-    tap_check(ngx_etcd_uri_argument(&query, &name, &value) == NGX_OK);
+    tap_check(ngx_etcd_url_argument(&query, &name, &value) == NGX_OK);
     tap_text(&name, "a");
     tap_text(&value, "b=c");
 
-    tap_check(ngx_etcd_uri_argument(&query, &name, &value) == NGX_OK);
+    tap_check(ngx_etcd_url_argument(&query, &name, &value) == NGX_OK);
     tap_text(&name, "");
     tap_text(&value, "");
 
-    tap_check(ngx_etcd_uri_argument(&query, &name, &value) == NGX_OK);
+    tap_check(ngx_etcd_url_argument(&query, &name, &value) == NGX_OK);
     tap_text(&name, "d");
     tap_text(&value, "");
 
-    tap_check(ngx_etcd_uri_argument(&query, &name, &value) == NGX_OK);
+    tap_check(ngx_etcd_url_argument(&query, &name, &value) == NGX_OK);
     tap_text(&name, "");
     tap_text(&value, "e");
 
-    tap_check(ngx_etcd_uri_argument(&query, &name, &value) == NGX_DONE);
+    tap_check(ngx_etcd_url_argument(&query, &name, &value) == NGX_DONE);
 }
 
 
@@ -84,19 +84,19 @@ test_uri_decode(ngx_pool_t *pool)
 
     text = tap_string(pool, "%41+%2f%C3");
 
-    tap_check(ngx_etcd_uri_decode(text, text, 0) == NGX_OK);
+    tap_check(ngx_etcd_url_decode(text, text, 0) == NGX_OK);
     tap_text(text, "A+/\xc3");
 
     text = tap_string(pool, "a+b");
 
-    tap_check(ngx_etcd_uri_decode(text, text, 1) == NGX_OK);
+    tap_check(ngx_etcd_url_decode(text, text, 1) == NGX_OK);
     tap_text(text, "a b");
 
     text = tap_string(pool, "a%4");
-    tap_check(ngx_etcd_uri_decode(text, text, 0) == NGX_ERROR);
+    tap_check(ngx_etcd_url_decode(text, text, 0) == NGX_ERROR);
 
     text = tap_string(pool, "%4g");
-    tap_check(ngx_etcd_uri_decode(text, text, 0) == NGX_ERROR);
+    tap_check(ngx_etcd_url_decode(text, text, 0) == NGX_ERROR);
 }
 
 
@@ -113,7 +113,7 @@ test_uri_segments(ngx_pool_t *pool)
     };
 
     for (i = 0; cases[i][0] != NULL; i++) {
-        ngx_etcd_uri_segments(tap_string(pool, cases[i][0]), &parent,
+        ngx_etcd_url_segments(tap_string(pool, cases[i][0]), &parent,
                               &segment);
         tap_text(&parent, cases[i][1]);
         tap_text(&segment, cases[i][2]);
@@ -124,10 +124,10 @@ test_uri_segments(ngx_pool_t *pool)
 static void
 test_uri_ports(ngx_pool_t *pool)
 {
-    tap_check(ngx_etcd_uri_port(tap_string(pool, "HTTPS")) == 443);
-    tap_check(ngx_etcd_uri_port(tap_string(pool, "h2c")) == 80);
-    tap_check(ngx_etcd_uri_port(tap_string(pool, "http2")) == 0);
-    tap_check(ngx_etcd_uri_port(tap_string(pool, "")) == 0);
+    tap_check(ngx_etcd_url_port(tap_string(pool, "HTTPS")) == 443);
+    tap_check(ngx_etcd_url_port(tap_string(pool, "h2c")) == 80);
+    tap_check(ngx_etcd_url_port(tap_string(pool, "http2")) == 0);
+    tap_check(ngx_etcd_url_port(tap_string(pool, "")) == 0);
 }
 
 

@@ -20,7 +20,7 @@ test_url_parse(ngx_pool_t *pool, char *text, ngx_etcd_endpoint_t *endpoint)
     ngx_memzero(endpoint, sizeof(ngx_etcd_endpoint_t));
     endpoint->url = *tap_string(pool, text);
 
-    return ngx_etcd_url_parse(pool, endpoint);
+    return ngx_etcd_endpoint_parse(pool, endpoint);
 }
 
 
@@ -147,8 +147,8 @@ test_url_equal(ngx_pool_t *pool)
     for (i = 0; cases[i].one != NULL; i++) {
         tap_expect(test_url_parse(pool, cases[i].one, &one) == NULL);
         tap_expect(test_url_parse(pool, cases[i].other, &other) == NULL);
-        tap_check(ngx_etcd_url_equal(&one, &other) == cases[i].equal);
-        tap_check(ngx_etcd_url_equal(&other, &one) == cases[i].equal);
+        tap_check(ngx_etcd_endpoint_equal(&one, &other) == cases[i].equal);
+        tap_check(ngx_etcd_endpoint_equal(&other, &one) == cases[i].equal);
     }
 }
 

@@ -157,7 +157,7 @@ test_endpoints_learn(ngx_pool_t *pool, ngx_etcd_endpoints_t *list, char *url)
     endpoint = ngx_pcalloc(own, sizeof(ngx_etcd_endpoint_t));
     endpoint->url = *tap_string(own, url);
 
-    if (ngx_etcd_url_parse(own, endpoint) != NULL) {
+    if (ngx_etcd_endpoint_parse(own, endpoint) != NULL) {
         abort();
     }
 

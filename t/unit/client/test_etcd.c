@@ -627,7 +627,7 @@ test_etcd_conf(ngx_pool_t *pool, ngx_uint_t endpoints)
         endpoint = &test_etcd.endpoints[i];
         endpoint->url = *tap_string(pool, urls[i]);
 
-        if (ngx_etcd_url_parse(pool, endpoint) != NULL) {
+        if (ngx_etcd_endpoint_parse(pool, endpoint) != NULL) {
             abort();
         }
     }
