@@ -24,9 +24,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_candidate.h>
 #include <ngx_etcd_kv.h>
 #include <ngx_etcd_lock_session.h>
+#include <ngx_etcd_mirror.h>
+#include <ngx_etcd_mirror_entry.h>
 
 
 typedef enum {

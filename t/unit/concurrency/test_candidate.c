@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_candidate.h>
+#include <ngx_etcd_mirror_entry.h>
 #include "ngx_etcd_tap.h"
 
 

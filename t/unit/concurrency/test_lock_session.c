@@ -144,7 +144,9 @@ test_lock_session_found(ngx_pool_t *pool)
         n++;
     }
 
-    tap_check(n == !test_alloc_failed());
+    /* without memory for the first mutex, the key's second sight makes one */
+
+    tap_check(n == 1);
     tap_check(locks->keys.root == locks->keys.sentinel);
 
     ngx_etcd_txn_batch_done(&locks->batch);
