@@ -13,9 +13,7 @@
  * used, a pointer in it must not be followed.
  *
  * A writer that is killed leaves the number odd, and readers without data,
- * until the next write.  A latch (seqcount_latch_t in Linux) avoids this by
- * two copies of the data: the writer fills the spare one, and the number names
- * the current one.
+ * until the next write.
  *
  *     write:                               read:
  *
@@ -23,11 +21,11 @@
  *     data = ...;
  *     ngx_etcd_seqlock_written(&lock);     while (ngx_etcd_seqlock_try(&r)) {
  *                                              copy = data;
- *     write a latch:
+ *
  *                                              if (ngx_etcd_seqlock_valid(&r))
- *     i = ngx_etcd_seqlock_spare(&lock);       {
- *     data[i] = ...;                               return NGX_OK;
- *     ngx_etcd_seqlock_written(&lock);         }
+ *                                              {
+ *                                                  return NGX_OK;
+ *                                              }
  *                                          }
  *
  * Writers exclude each other by other means.
@@ -55,8 +53,7 @@ typedef volatile uint64_t  ngx_etcd_seqlock_t;
 
 typedef struct {
     ngx_etcd_seqlock_t  *lock;
-    uint64_t             seen;           /* of a latch: data[seen % 2] */
-    uint64_t             busy;           /* bit that says so; 0: a latch */
+    uint64_t             seen;
     ngx_uint_t           tries;          /* left */
     ngx_uint_t           yield;
 } ngx_etcd_seqlock_reader_t;
@@ -72,17 +69,6 @@ ngx_etcd_seqlock_write(ngx_etcd_seqlock_t *lock)
 }
 
 
-static ngx_inline ngx_uint_t
-ngx_etcd_seqlock_spare(ngx_etcd_seqlock_t *lock)
-{
-    /* Write the spare data only after the current number is visible. */
-
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-
-    return (*lock + 1) % 2;
-}
-
-
 static ngx_inline void
 ngx_etcd_seqlock_written(ngx_etcd_seqlock_t *lock)
 {
@@ -95,7 +81,6 @@ ngx_etcd_seqlock_read(ngx_etcd_seqlock_reader_t *reader,
     ngx_etcd_seqlock_t *lock)
 {
     reader->lock = lock;
-    reader->busy = 1;
     reader->tries = NGX_ETCD_SEQLOCK_TRIES;
     reader->yield = 0;
 }
@@ -114,16 +99,6 @@ ngx_etcd_seqlock_read_patient(ngx_etcd_seqlock_reader_t *reader,
 }
 
 
-static ngx_inline void
-ngx_etcd_seqlock_read_latch(ngx_etcd_seqlock_reader_t *reader,
-    ngx_etcd_seqlock_t *lock)
-{
-    ngx_etcd_seqlock_read(reader, lock);
-
-    reader->busy = 0;
-}
-
-
 /* Returns 1 if the data can be copied now; 0: give up. */
 
 static ngx_inline ngx_uint_t
@@ -133,7 +108,7 @@ ngx_etcd_seqlock_try(ngx_etcd_seqlock_reader_t *reader)
 
         reader->seen = __atomic_load_n(reader->lock, __ATOMIC_ACQUIRE);
 
-        if ((reader->seen & reader->busy) == 0) {
+        if ((reader->seen & 1) == 0) {
             return 1;
         }
 
@@ -160,7 +135,7 @@ ngx_etcd_seqlock_valid(ngx_etcd_seqlock_reader_t *reader)
 }
 
 
-/* Copies data of one size, not of a latch: NGX_OK, or NGX_AGAIN: given up. */
+/* Copies data of one size: NGX_OK, or NGX_AGAIN: given up. */
 
 static ngx_inline ngx_int_t
 ngx_etcd_seqlock_copy(ngx_etcd_seqlock_reader_t *reader, void *copy,

@@ -534,7 +534,7 @@ isnt($hashes[0][0], $hashes[1][0], 'another process has other hashes');
     my ($ok, $output) = Nginx->new(modules => ['etcd'])->configtest(
         "load_module $module;\netcd_seqlock;\n");
 
-    like($output, qr/^seqlock: ok$/m, 'a seqlock and a latch');
+    like($output, qr/^seqlock: ok$/m, 'a seqlock');
 }
 
 finish();

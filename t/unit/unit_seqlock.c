@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Data behind a seqlock and a latch, as a directive:
+ * Data behind a seqlock, as a directive:
  *
  *     etcd_seqlock;
  *
@@ -25,9 +25,7 @@
 
 typedef struct {
     ngx_etcd_seqlock_t  lock;
-    ngx_etcd_seqlock_t  latch;
     volatile uint64_t   data[NGX_ETCD_UNIT_SEQLOCK_WORDS];
-    volatile uint64_t   both[2][NGX_ETCD_UNIT_SEQLOCK_WORDS];
 } ngx_etcd_unit_seqlock_t;
 
 
@@ -80,43 +78,12 @@ ngx_etcd_unit_seqlock_single(ngx_etcd_unit_seqlock_t *s)
 }
 
 
-static const char *
-ngx_etcd_unit_seqlock_latch(ngx_etcd_unit_seqlock_t *s)
-{
-    ngx_uint_t                 spare;
-    ngx_etcd_seqlock_reader_t  reader;
-
-    spare = ngx_etcd_seqlock_spare(&s->latch);
-
-    ngx_etcd_seqlock_read_latch(&reader, &s->latch);
-
-    if (!ngx_etcd_seqlock_try(&reader) || reader.seen % 2 == spare
-        || !ngx_etcd_seqlock_valid(&reader))
-    {
-        return "the current data are not read while spare ones are written";
-    }
-
-    ngx_etcd_seqlock_written(&s->latch);
-
-    if (ngx_etcd_seqlock_valid(&reader)) {
-        return "new data are not noticed";
-    }
-
-    if (!ngx_etcd_seqlock_try(&reader) || reader.seen % 2 != spare) {
-        return "new data are not read";
-    }
-
-    return (ngx_etcd_seqlock_spare(&s->latch) == spare)
-           ? "the current data are spare" : NULL;
-}
-
-
 static void
 ngx_etcd_unit_seqlock_write(ngx_etcd_unit_seqlock_t *s)
 {
     uint64_t    value;
     ngx_pid_t   parent;
-    ngx_uint_t  i, spare;
+    ngx_uint_t  i;
 
     parent = getppid();
 
@@ -130,13 +97,7 @@ ngx_etcd_unit_seqlock_write(ngx_etcd_unit_seqlock_t *s)
 
         ngx_etcd_seqlock_written(&s->lock);
 
-        spare = ngx_etcd_seqlock_spare(&s->latch);
-
-        for (i = 0; i < NGX_ETCD_UNIT_SEQLOCK_WORDS; i++) {
-            s->both[spare][i] = value;
-        }
-
-        ngx_etcd_seqlock_written(&s->latch);
+        ngx_sched_yield();
     }
 }
 
@@ -174,6 +135,7 @@ ngx_etcd_unit_seqlock_other(ngx_etcd_unit_seqlock_t *s)
     ngx_uint_t                 values;
     ngx_etcd_seqlock_reader_t  reader;
 
+    copy[0] = 0;
     last = 0;
     values = 0;
 
@@ -185,16 +147,6 @@ ngx_etcd_unit_seqlock_other(ngx_etcd_unit_seqlock_t *s)
             && !ngx_etcd_unit_seqlock_whole(s->data, copy, &reader))
         {
             return "a torn read is valid";
-        }
-
-        ngx_etcd_seqlock_read_latch(&reader, &s->latch);
-
-        (void) ngx_etcd_seqlock_try(&reader);
-
-        if (!ngx_etcd_unit_seqlock_whole(s->both[reader.seen % 2], copy,
-                                         &reader))
-        {
-            return "a torn read of a latch is valid";
         }
 
         if (copy[0] != last) {
@@ -225,10 +177,6 @@ ngx_etcd_unit_seqlock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     wrong = ngx_etcd_unit_seqlock_single(s);
-
-    if (wrong == NULL) {
-        wrong = ngx_etcd_unit_seqlock_latch(s);
-    }
 
     if (wrong == NULL) {
         pid = fork();
