@@ -160,6 +160,10 @@ ngx_http_etcd_lock_hold_over(ngx_event_t *ev)
 
     ctx->over = 1;
 
+    /* the end of the upstream, which is one of the cleanups, gives it back */
+
+    r->main->count++;
+
     ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
     ngx_http_run_posted_requests(c);
 }
@@ -399,8 +403,15 @@ ngx_http_etcd_lock_hold_header_filter(ngx_http_request_t *r)
 
     guard = ngx_http_etcd_lock_hold_guard(r);
 
-    if (guard == NULL || guard->upstream == NULL || guard->upstream->upgrade) {
+    if (guard == NULL || guard->upstream == NULL) {
         return ngx_http_next_header_filter(r);
+    }
+
+    if (guard->upstream->upgrade) {
+
+        /* a tunnel has no end but that of its client */
+
+        return guard->left ? NGX_ERROR : ngx_http_next_header_filter(r);
     }
 
     if (!ngx_http_etcd_lock_hold_unwanted(guard)) {

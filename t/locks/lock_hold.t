@@ -289,7 +289,8 @@ $backend->set(hang => 0);
 is($nginx->get('/kept')->{status}, 200, 'the lock is free after the answer');
 
 $first = $nginx->http;
-$first->send('GET', '/upgrade');
+$first->send('GET', '/upgrade', undef, Upgrade => 'lines',
+             Connection => 'upgrade');
 $lock->holds('/locks/upgrade', 1, 'a tunnel');
 ok(wait_for(sub { $backend->requests == 3 }, 10), 'is made');
 $first->close;
