@@ -251,7 +251,7 @@ ngx_etcd_crash_try(void)
     ngx_etcd_crash_guard(PROT_READ|PROT_WRITE);
 
     ngx_pid = getpid();
-    lost = ngx_etcd_crash_check();
+    lost = ngx_etcd_crash_check() / (1 + ngx_etcd_crash.twice);
 
     if (!ngx_etcd_crash_slab && lost > ngx_etcd_crash_shared->lost) {
         ngx_etcd_crash_shared->lost = lost;
