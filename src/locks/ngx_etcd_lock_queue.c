@@ -136,13 +136,18 @@ ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
 }
 
 
-/* Finds keys of this client that are missing in a newer list. */
+/*
+ * Finds keys of this client that are missing though the mirror is newer.  After
+ * a restore the mirror may be older than a key at first.
+ */
 
 static void
 ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
 {
     ngx_queue_t       *q, *next;
     ngx_etcd_mutex_t  *mutex;
+
+    lock_queue->newer = 0;
 
     for (q = ngx_queue_head(&lock_queue->keys);
          q != ngx_queue_sentinel(&lock_queue->keys);
@@ -151,9 +156,15 @@ ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
         next = ngx_queue_next(q);
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
-        if (mutex->created != 0
-            && ngx_etcd_lock_queue_lost(lock_queue, &mutex->own,
-                                        mutex->created))
+        if (mutex->created == 0) {
+            continue;
+        }
+
+        if (!ngx_etcd_mirror_covers(&lock_queue->mirror, mutex->created)) {
+            lock_queue->newer = 1;
+
+        } else if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->own,
+                                            mutex->created))
         {
             mutex->handlers->gone(mutex);
         }
@@ -191,13 +202,14 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
     if (mirror->relisted) {
         ngx_etcd_lock_queue_heard(lock_queue);
-        ngx_etcd_lock_queue_missing(lock_queue);
 
-    } else if (!lock_queue->changed) {
+    } else if (!lock_queue->changed && !lock_queue->newer) {
         return;
     }
 
     lock_queue->changed = 0;
+
+    ngx_etcd_lock_queue_missing(lock_queue);
     ngx_etcd_lock_queue_look(lock_queue);
 }
 

@@ -167,6 +167,8 @@ struct ngx_etcd_lock_queue_s {
     unsigned                     acquiring:1;  /* a key is being put */
     unsigned                     watched:1;
     unsigned                     changed:1;    /* keys have come or gone */
+    unsigned                     newer:1;      /* a key of this client was newer
+                                                  than the mirror */
     unsigned                     foreign:1;    /* was logged */
 };
 
