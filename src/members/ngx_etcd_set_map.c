@@ -590,44 +590,19 @@ ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 }
 
 
-/* The writer may be preempted, or was killed: then under the mutex. */
-
-static ngx_int_t
-ngx_etcd_set_map_search(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data)
-{
-    uint64_t                 version;
-    ngx_int_t                rc;
-    ngx_etcd_shared_node_t  *node;
-
-    rc = ngx_etcd_shared_map_find(zone->shpool, &map->map, hash, match, data,
-                                  &version);
-
-    if (rc != NGX_AGAIN || ngx_etcd_zone_lock(zone) != NGX_OK) {
-        return rc;
-    }
-
-    node = ngx_etcd_shared_map_find_locked(zone->shpool, &map->map, hash, match,
-                                           data);
-
-    ngx_etcd_zone_unlock(zone);
-
-    return (node != NULL) ? NGX_OK : NGX_DECLINED;
-}
-
-
 ngx_int_t
 ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found)
 {
+    uint64_t                   version;
     ngx_etcd_set_map_search_t  search;
 
     search.shpool = zone->shpool;
     search.prefix = prefix;
     search.found = found;
 
-    return ngx_etcd_set_map_search(zone, map, ngx_etcd_shared_map_hash(prefix),
-                                   ngx_etcd_set_map_match, &search);
+    return ngx_etcd_zone_find(zone, &map->map, ngx_etcd_shared_map_hash(prefix),
+                              ngx_etcd_set_map_match, &search, &version);
 }
 
 
@@ -660,7 +635,10 @@ ngx_uint_t
 ngx_etcd_set_map_has(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     uint64_t hash)
 {
-    return ngx_etcd_set_map_search(zone, map, hash, ngx_etcd_set_map_any, NULL)
+    uint64_t  version;
+
+    return ngx_etcd_zone_find(zone, &map->map, hash, ngx_etcd_set_map_any, NULL,
+                              &version)
            == NGX_OK;
 }
 

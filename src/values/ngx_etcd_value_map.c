@@ -196,30 +196,6 @@ done:
 }
 
 
-/* The map is being changed: this process finishes what a killed owner left. */
-
-static ngx_int_t
-ngx_etcd_value_map_get_locked(ngx_etcd_value_map_conf_t *conf, uint64_t hash,
-    ngx_etcd_value_map_search_t *search)
-{
-    ngx_etcd_shared_node_t  *node;
-
-    if (ngx_etcd_zone_lock(conf->zone) != NGX_OK) {
-        return NGX_AGAIN;
-    }
-
-    search->read->version = conf->map->map.lock;
-
-    node = ngx_etcd_shared_map_find_locked(search->shpool, &conf->map->map,
-                                           hash, ngx_etcd_value_map_match,
-                                           search);
-
-    ngx_etcd_zone_unlock(conf->zone);
-
-    return (node != NULL) ? NGX_OK : NGX_DECLINED;
-}
-
-
 ngx_int_t
 ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     ngx_etcd_value_map_read_t *read)
@@ -243,18 +219,17 @@ ngx_etcd_value_map_get(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
     rc = NGX_AGAIN;
 
     for (i = 0; i < NGX_ETCD_VALUE_MAP_TRIES && rc == NGX_AGAIN; i++) {
+        rc = ngx_etcd_zone_find(conf->zone, &map->map, hash,
+                                ngx_etcd_value_map_match, &search,
+                                &read->version);
+    }
+
+    if (rc != NGX_OK) {
+
+        /* a torn read may have left something */
+
         read->modified = 0;
         read->refused = 0;
-
-        rc = ngx_etcd_shared_map_find(search.shpool, &map->map, hash,
-                                      ngx_etcd_value_map_match, &search,
-                                      &read->version);
-
-        if (rc == NGX_AGAIN) {
-            read->modified = 0;
-            read->refused = 0;
-            rc = ngx_etcd_value_map_get_locked(conf, hash, &search);
-        }
     }
 
     if (rc == NGX_AGAIN) {

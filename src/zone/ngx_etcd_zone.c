@@ -144,6 +144,32 @@ ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone)
 
 
 ngx_int_t
+ngx_etcd_zone_find(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data,
+    uint64_t *version)
+{
+    ngx_int_t                rc;
+    ngx_etcd_shared_node_t  *node;
+
+    rc = ngx_etcd_shared_map_find(zone->shpool, map, hash, match, data,
+                                  version);
+
+    if (rc != NGX_AGAIN || ngx_etcd_zone_lock(zone) != NGX_OK) {
+        return rc;
+    }
+
+    *version = map->lock;
+
+    node = ngx_etcd_shared_map_find_locked(zone->shpool, map, hash, match,
+                                           data);
+
+    ngx_etcd_zone_unlock(zone);
+
+    return (node != NULL) ? NGX_OK : NGX_DECLINED;
+}
+
+
+ngx_int_t
 ngx_etcd_zone_lock_owned(ngx_etcd_zone_t *zone, ngx_uint_t force)
 {
     if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {

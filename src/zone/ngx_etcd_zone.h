@@ -255,6 +255,15 @@ ngx_int_t ngx_etcd_zone_lock(ngx_etcd_zone_t *zone);
 ngx_int_t ngx_etcd_zone_lock_patient(ngx_etcd_zone_t *zone);
 void ngx_etcd_zone_unlock(ngx_etcd_zone_t *zone);
 
+/*
+ * ngx_etcd_shared_map_find(), and under the mutex if a writer is preempted in
+ * the middle of a change, or was killed: this process completes the change
+ * then.  NGX_AGAIN: the mutex was held.
+ */
+ngx_int_t ngx_etcd_zone_find(ngx_etcd_zone_t *zone, ngx_etcd_shared_map_t *map,
+    uint64_t hash, ngx_etcd_shared_map_match_pt match, void *data,
+    uint64_t *version);
+
 
 /*
  * Locks the mutex patiently for the owner: only the holder of the mutex can
