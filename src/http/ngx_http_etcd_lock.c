@@ -11,8 +11,8 @@
 #include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
-#include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_set.h>
+#include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_wait.h>
 
 
@@ -124,13 +124,6 @@ ngx_http_etcd_lock_check(ngx_conf_t *cf, ngx_array_t *locks)
     }
 
     return NGX_CONF_OK;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_lock_value(void *owner, void *key, ngx_str_t *value)
-{
-    return ngx_http_complex_value(owner, key, value);
 }
 
 
@@ -386,7 +379,7 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
     owner.owner = r;
     owner.pool = r->pool;
     owner.log = r->connection->log;
-    owner.value = ngx_http_etcd_lock_value;
+    owner.value = ngx_http_etcd_set_text;
     owner.take = ngx_http_etcd_lock_take;
     owner.result = ngx_http_etcd_lock_result;
 

@@ -39,7 +39,7 @@ ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_str_t *text)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_etcd_set_text(void *request, void *compiled, ngx_str_t *text)
 {
     return ngx_http_complex_value(request, compiled, text);

@@ -22,6 +22,10 @@ ngx_variable_value_t *ngx_http_etcd_set_value(void *request, ngx_uint_t index);
 /* Compiles the text to an ngx_http_complex_value_t; NULL: an error. */
 void *ngx_http_etcd_set_compile(ngx_conf_t *cf, ngx_str_t *text);
 
+/* Evaluates a compiled text for a request. */
+ngx_int_t ngx_http_etcd_set_text(void *request, void *compiled,
+    ngx_str_t *text);
+
 char *ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*

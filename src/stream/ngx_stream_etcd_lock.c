@@ -25,13 +25,6 @@ ngx_stream_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_int_t
-ngx_stream_etcd_lock_value(void *owner, void *key, ngx_str_t *value)
-{
-    return ngx_stream_complex_value(owner, key, value);
-}
-
-
 static void
 ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
@@ -159,7 +152,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
     owner.owner = s;
     owner.pool = s->connection->pool;
     owner.log = s->connection->log;
-    owner.value = ngx_stream_etcd_lock_value;
+    owner.value = ngx_stream_etcd_set_text;
     owner.take = ngx_stream_etcd_lock_take;
     owner.result = ngx_stream_etcd_lock_result;
 

@@ -38,7 +38,7 @@ ngx_stream_etcd_set_compile(ngx_conf_t *cf, ngx_str_t *text)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_stream_etcd_set_text(void *session, void *compiled, ngx_str_t *text)
 {
     return ngx_stream_complex_value(session, compiled, text);

@@ -23,6 +23,10 @@ ngx_variable_value_t *ngx_stream_etcd_set_value(void *session,
 /* Compiles the text to an ngx_stream_complex_value_t; NULL: an error. */
 void *ngx_stream_etcd_set_compile(ngx_conf_t *cf, ngx_str_t *text);
 
+/* Evaluates a compiled text for a session. */
+ngx_int_t ngx_stream_etcd_set_text(void *session, void *compiled,
+    ngx_str_t *text);
+
 char *ngx_stream_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
 /*
