@@ -139,6 +139,20 @@ ngx_http_etcd_lock_hold_max(ngx_http_etcd_lock_ctx_t *ctx,
 }
 
 
+/*
+ * The end of an upstream, which is one of the cleanups, gives back the
+ * reference.
+ */
+
+static void
+ngx_http_etcd_lock_hold_abort(ngx_http_request_t *r)
+{
+    r->main->count++;
+
+    ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+}
+
+
 static void
 ngx_http_etcd_lock_hold_over(ngx_event_t *ev)
 {
@@ -160,11 +174,7 @@ ngx_http_etcd_lock_hold_over(ngx_event_t *ev)
 
     ctx->over = 1;
 
-    /* the end of the upstream, which is one of the cleanups, gives it back */
-
-    r->main->count++;
-
-    ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+    ngx_http_etcd_lock_hold_abort(r);
     ngx_http_run_posted_requests(c);
 }
 
@@ -274,20 +284,6 @@ ngx_http_etcd_lock_hold_left(ngx_http_etcd_lock_guard_t *guard)
 }
 
 
-/* The client has left before anything was sent to an upstream. */
-
-static void
-ngx_http_etcd_lock_hold_abort(ngx_http_request_t *r)
-{
-    r->connection->error = 1;
-    r->main->count++;
-
-    (*r->upstream->cleanup)(r);
-
-    ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
-}
-
-
 /* Returns 1 if the upstream has a part of the request, or is not needed. */
 
 static ngx_uint_t
@@ -314,6 +310,7 @@ ngx_http_etcd_lock_hold_read(ngx_http_request_t *r)
     }
 
     if (!ngx_http_etcd_lock_hold_begun(r->upstream)) {
+        r->connection->error = 1;
         ngx_http_etcd_lock_hold_abort(r);
         return;
     }
