@@ -3,8 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * URLs (RFC 3986): one reader of their parts for values, queries and the
- * endpoints of etcd.  It is lenient, since writers are: who calls it checks
- * what the parts may be.
+ * endpoints of etcd.  It is lenient, since writers are: the callers check the
+ * parts.
  */
 
 

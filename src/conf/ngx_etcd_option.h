@@ -84,8 +84,8 @@ ngx_uint_t ngx_etcd_option_known(ngx_etcd_option_t *options,
     ngx_str_t *argument);
 
 /*
- * Finds the last argument that begins with the name, which includes "=", for
- * what other parameters depend on.  Returns 0 if there is none.
+ * Finds the last argument that begins with the name, which includes "=": other
+ * parameters may depend on it, wherever it stands.  Returns 0 if there is none.
  */
 ngx_uint_t ngx_etcd_option_text(ngx_conf_t *cf, ngx_uint_t first, char *name,
     ngx_str_t *text);

@@ -223,6 +223,7 @@ ngx_etcd_status_json_keys(ngx_etcd_status_t *status)
 {
     ngx_int_t                 rc;
     ngx_uint_t                i;
+    ngx_array_t               list;
     ngx_etcd_unused_t         unused;
     ngx_etcd_view_invalid_t  *invalid;
     ngx_etcd_status_unused_t  item;
@@ -231,9 +232,9 @@ ngx_etcd_status_json_keys(ngx_etcd_status_t *status)
         return NGX_ERROR;
     }
 
-    status->list.nelts = 0;
+    ngx_memzero(&list, sizeof(ngx_array_t));
 
-    rc = ngx_etcd_view_invalid(&status->view, status->temp, &status->list);
+    rc = ngx_etcd_view_invalid(&status->view, status->temp, &list);
 
     if (rc == NGX_OK) {
         rc = ngx_etcd_view_unused(&status->view, status->temp, &unused);
@@ -247,10 +248,10 @@ ngx_etcd_status_json_keys(ngx_etcd_status_t *status)
         return NGX_ERROR;
     }
 
-    invalid = status->list.elts;
+    invalid = list.elts;
     status->items = 0;
 
-    for (i = 0; i < status->list.nelts; i++) {
+    for (i = 0; i < list.nelts; i++) {
         ngx_etcd_status_json_item(status, ngx_etcd_status_invalid_fields,
                                   &invalid[i]);
     }
