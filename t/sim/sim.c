@@ -372,6 +372,8 @@ sim_step(void)
         sim_proc_turn(first);
     }
 
+    sim.round++;
+
     for (i = 0; i < sim.nprocs; i++) {
         proc = &sim.procs[i];
 

@@ -121,6 +121,7 @@ typedef struct {
     uint64_t                  now;
     uint64_t                  seq;
     ngx_uint_t                step;
+    ngx_uint_t                round;    /* checks without an event between */
     ngx_uint_t                trace;
 
     ngx_uint_t                faults;       /* bits of sim_fault_e */

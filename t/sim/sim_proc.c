@@ -170,6 +170,7 @@ sim_proc_wake(sim_event_t *ev)
 
     /* the process looks at what it has before it hears of anything */
 
+    sim.round++;
     proc->actor->check(proc);
 
     sim_proc_turn(proc);

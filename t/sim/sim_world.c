@@ -33,10 +33,10 @@ static void sim_world_end(void);
 sim_world_t  sim_world;
 
 
-/* the holders in this step */
+/* the holders in this round of checks */
 
 static struct {
-    ngx_uint_t    step;
+    ngx_uint_t    round;
     ngx_uint_t    n;
     ngx_str_t     key[SIM_PROCS * 8];
 } sim_holders;
@@ -594,8 +594,8 @@ sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
 
     /* keys that came back count if somebody holds by them */
 
-    if (sim_holders.step != sim.step) {
-        sim_holders.step = sim.step;
+    if (sim_holders.round != sim.round) {
+        sim_holders.round = sim.round;
         sim_holders.n = 0;
     }
 
