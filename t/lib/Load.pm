@@ -65,8 +65,14 @@ sub ask {
 
     my $test = getppid();
 
+    open(my $asked, '>', "$self->{file}.asked") or die "open: $!\n";
+
     until ($stopped || getppid() != $test) {
         my $now = time();
+
+        seek($asked, 0, 0);
+        print $asked $seen{requests};
+        $asked->flush();
 
         $_->send('GET', $self->{path} // '/', undef, @headers) for @clients;
 
@@ -96,6 +102,17 @@ sub ask {
     print $file encode_json(\%seen);
     close($file);
     rename("$self->{file}.new", $self->{file});
+}
+
+
+# the requests so far
+
+sub asked {
+    my ($self) = @_;
+
+    open(my $file, '<', "$self->{file}.asked") or return 0;
+
+    return <$file> || 0;
 }
 
 
