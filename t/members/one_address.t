@@ -23,8 +23,12 @@ use Nginx;
 use Upstream;
 use Wait;
 
+my $slower;
+
+BEGIN { $slower = $ENV{TEST_SLOWER} || 1 }
+
 use constant {
-    KEYS  => $ENV{TEST_KEYS} || 40_000,
+    KEYS  => $ENV{TEST_KEYS} || 40_000 / $slower,
     TXN   => 100,
     KILLS => 12,
     PART  => 2000,              # keys that are registered before a kill
@@ -35,7 +39,6 @@ use constant {
                                 # was given up
 };
 
-my $slower = $ENV{TEST_SLOWER} || 1;
 my $control = Control->start();
 my $etcd = Etcd->new()->start();
 my ($backend, $other) = Backend->start(2);
