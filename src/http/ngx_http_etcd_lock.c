@@ -13,6 +13,7 @@
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_upstream.h>
+#include <ngx_http_etcd_variable.h>
 #include <ngx_http_etcd_wait.h>
 
 
@@ -487,7 +488,7 @@ ngx_http_etcd_lock_add_filters(void)
 /* A subrequest in a location with locks runs under those of its request. */
 
 static ngx_int_t
-ngx_http_etcd_lock_variable(ngx_http_request_t *r,
+ngx_http_etcd_lock_variable_get(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
     ngx_etcd_lock_variable_t  *variable;
@@ -498,6 +499,15 @@ ngx_http_etcd_lock_variable(ngx_http_request_t *r,
 
     return variable->get(&variable->name, r->pool,
                          elcf->locks != NULL ? r->main : r, v);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_lock_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    return ngx_http_etcd_variable_get(r, v, data,
+                                      ngx_http_etcd_lock_variable_get);
 }
 
 

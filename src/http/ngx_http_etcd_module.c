@@ -22,6 +22,7 @@
 #include <ngx_http_etcd_wait.h>
 
 
+static ngx_int_t ngx_http_etcd_add_variables(ngx_conf_t *cf);
 static ngx_int_t ngx_http_etcd_init(ngx_conf_t *cf);
 static void *ngx_http_etcd_create_main_conf(ngx_conf_t *cf);
 static void *ngx_http_etcd_create_srv_conf(ngx_conf_t *cf);
@@ -194,7 +195,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
 
 
 static ngx_http_module_t  ngx_http_etcd_module_ctx = {
-    ngx_http_etcd_variable_add,           /* preconfiguration */
+    ngx_http_etcd_add_variables,           /* preconfiguration */
     ngx_http_etcd_init,                    /* postconfiguration */
 
     ngx_http_etcd_create_main_conf,        /* create main configuration */
@@ -391,6 +392,17 @@ ngx_http_etcd_add_check(ngx_conf_t *cf)
     *handler = ngx_http_etcd_precontent;
 
     return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_etcd_add_variables(ngx_conf_t *cf)
+{
+    if (ngx_http_etcd_variable_add(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_etcd_lock_add_variables(cf);
 }
 
 

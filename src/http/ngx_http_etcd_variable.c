@@ -7,12 +7,181 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_str.h>
-#include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_variable.h>
+
+
+/*
+ * The rewrite module evaluates a text twice: for its length, and again into
+ * memory of that length.  A value that changes by itself between the two, as
+ * that of a leader or of a clock does, would be written beyond that memory: it
+ * stays the same while the module runs for a request.
+ */
+
+typedef struct {
+    ngx_http_request_t           *request;
+    ngx_http_variable_value_t    *slot;         /* in request->variables */
+    ngx_http_variable_value_t     value;
+
+    /* the run of the rewrite module in which it was evaluated */
+
+    ngx_uint_t                    turn;
+    ngx_int_t                     phase;
+    ngx_uint_t                    changes;
+} ngx_http_etcd_steady_t;
+
+
+/*
+ * The posted event tells the events that the worker handles apart: it is
+ * called when the one at hand has been handled.
+ */
+
+static void
+ngx_http_etcd_turn_handler(ngx_event_t *ev)
+{
+    /* void */
+}
+
+
+static ngx_uint_t
+ngx_http_etcd_turn(void)
+{
+    static ngx_uint_t   turn;
+    static ngx_event_t  ev;
+
+    if (!ev.posted) {
+        ngx_etcd_event_init(&ev, ngx_http_etcd_turn_handler, NULL,
+                            ngx_cycle->log);
+        ngx_post_event(&ev, &ngx_posted_events);
+        turn++;
+    }
+
+    return turn;
+}
+
+
+/* The values are of the pool: requests of one main request share it. */
+
+static void
+ngx_http_etcd_steady_cleanup(void *data)
+{
+    /* void: marks the cleanup as that of the values */
+}
+
+
+static ngx_http_etcd_steady_t *
+ngx_http_etcd_steady(ngx_http_request_t *r, ngx_http_variable_value_t *v)
+{
+    ngx_uint_t               i;
+    ngx_array_t             *values;
+    ngx_pool_cleanup_t      *cln;
+    ngx_http_etcd_steady_t  *steady;
+
+    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_http_etcd_steady_cleanup) {
+            break;
+        }
+    }
+
+    if (cln == NULL) {
+        cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_array_t));
+        if (cln == NULL) {
+            return NULL;
+        }
+
+        cln->handler = ngx_http_etcd_steady_cleanup;
+
+        if (ngx_array_init(cln->data, r->pool, 4,
+                           sizeof(ngx_http_etcd_steady_t))
+            != NGX_OK)
+        {
+            cln->handler = NULL;
+            return NULL;
+        }
+    }
+
+    values = cln->data;
+    steady = values->elts;
+
+    for (i = 0; i < values->nelts; i++) {
+        if (steady[i].request == r && steady[i].slot == v) {
+            return &steady[i];
+        }
+    }
+
+    steady = ngx_array_push(values);
+    if (steady == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(steady, sizeof(ngx_http_etcd_steady_t));
+
+    steady->request = r;
+    steady->slot = v;
+
+    return steady;
+}
+
+
+/* Texts have indexed variables; a value elsewhere is read once. */
+
+static ngx_uint_t
+ngx_http_etcd_variable_rewrites(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v)
+{
+    ngx_http_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+
+    return v >= r->variables
+           && v < r->variables + cmcf->variables.nelts
+           && cmcf->phase_engine.handlers[r->phase_handler].checker
+              == ngx_http_core_rewrite_phase;
+}
+
+
+ngx_int_t
+ngx_http_etcd_variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data, ngx_http_get_variable_pt get)
+{
+    ngx_int_t                rc;
+    ngx_uint_t               turn;
+    ngx_http_etcd_steady_t  *steady;
+
+    if (!ngx_http_etcd_variable_rewrites(r, v)) {
+        return get(r, v, data);
+    }
+
+    steady = ngx_http_etcd_steady(r, v);
+    if (steady == NULL) {
+        return NGX_ERROR;
+    }
+
+    turn = ngx_http_etcd_turn();
+
+    if (steady->turn == turn
+        && steady->phase == r->phase_handler
+        && steady->changes == r->uri_changes)
+    {
+        *v = steady->value;
+        return NGX_OK;
+    }
+
+    rc = get(r, v, data);
+
+    if (rc == NGX_OK) {
+        steady->value = *v;
+        steady->turn = turn;
+        steady->phase = r->phase_handler;
+        steady->changes = r->uri_changes;
+    }
+
+    return rc;
+}
 
 
 /*
@@ -133,12 +302,8 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 }
 
 
-static ngx_int_t ngx_http_etcd_variable(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v, uintptr_t data);
-
-
 static ngx_int_t
-ngx_http_etcd_member_variable(ngx_http_request_t *r,
+ngx_http_etcd_variable_member(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
     ngx_int_t             rc;
@@ -162,7 +327,34 @@ ngx_http_etcd_member_variable(ngx_http_request_t *r,
 
 
 static ngx_int_t
-ngx_http_etcd_election_variable(ngx_http_request_t *r,
+ngx_http_etcd_variable_request(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    ngx_etcd_variable_t  *variable;
+
+    variable = (ngx_etcd_variable_t *) data;
+
+    return variable->request(&variable->name,
+                             ngx_http_etcd_upstream_peer_data(r), v, r->pool);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
+    uintptr_t data)
+{
+    ngx_etcd_variable_t  *variable;
+
+    variable = (ngx_etcd_variable_t *) data;
+
+    return ngx_http_etcd_variable_get(r, v, data,
+                           variable->member ? ngx_http_etcd_variable_member
+                                            : ngx_http_etcd_variable_request);
+}
+
+
+static ngx_int_t
+ngx_http_etcd_variable_election(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
     ngx_str_t             *name;
@@ -184,6 +376,15 @@ ngx_http_etcd_election_variable(ngx_http_request_t *r,
 }
 
 
+static ngx_int_t
+ngx_http_etcd_election_variable(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    return ngx_http_etcd_variable_get(r, v, data,
+                                      ngx_http_etcd_variable_election);
+}
+
+
 ngx_int_t
 ngx_http_etcd_variable_add(ngx_conf_t *cf)
 {
@@ -197,8 +398,7 @@ ngx_http_etcd_variable_add(ngx_conf_t *cf)
             return NGX_ERROR;
         }
 
-        var->get_handler = v->member ? ngx_http_etcd_member_variable
-                                     : ngx_http_etcd_variable;
+        var->get_handler = ngx_http_etcd_variable;
         var->data = (uintptr_t) v;
     }
 
@@ -212,18 +412,5 @@ ngx_http_etcd_variable_add(ngx_conf_t *cf)
         var->get_handler = ngx_http_etcd_election_variable;
     }
 
-    return ngx_http_etcd_lock_add_variables(cf);
-}
-
-
-static ngx_int_t
-ngx_http_etcd_variable(ngx_http_request_t *r, ngx_http_variable_value_t *v,
-    uintptr_t data)
-{
-    ngx_etcd_variable_t  *variable;
-
-    variable = (ngx_etcd_variable_t *) data;
-
-    return variable->request(&variable->name,
-                             ngx_http_etcd_upstream_peer_data(r), v, r->pool);
+    return NGX_OK;
 }

@@ -28,6 +28,12 @@
  */
 ngx_int_t ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer);
 
+/*
+ * Evaluates a variable by its handler.  In the rewrite phase the value stays
+ * the same until the rewrite module has run.
+ */
+ngx_int_t ngx_http_etcd_variable_get(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data, ngx_http_get_variable_pt get);
 
 ngx_int_t ngx_http_etcd_variable_add(ngx_conf_t *cf);
 

@@ -23,13 +23,13 @@ use Process;
 use Upstream;
 use Wait;
 
-# ATTEMPTS and REQUESTS are limits for SECONDS.
+# ATTEMPTS, and the CPU time of REQUESTS, are limits for SECONDS: a busy loop
+# makes hundreds of attempts, and costs the time of some 40 000 requests.
 
 use constant {
     SECONDS  => 4,
-    ATTEMPTS => 32,         # a busy loop makes hundreds
-    REQUESTS => 3000,       # that cost as much CPU time; a busy loop costs
-                            # that of some 40 000
+    ATTEMPTS => 32,
+    REQUESTS => 3000,
 };
 
 
