@@ -19,7 +19,7 @@
 #include <ngx_etcd_retire.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
-#include <ngx_etcd_value_object.h>
+#include <ngx_etcd_value_change.h>
 #include <ngx_etcd_wakeup.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_worker_locks.h>

@@ -14,7 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_state.h>
-#include <ngx_etcd_value_object.h>
+#include <ngx_etcd_value_change.h>
 
 
 typedef struct {

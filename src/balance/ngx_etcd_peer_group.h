@@ -21,7 +21,6 @@
 #include <ngx_etcd_peer.h>
 #include <ngx_etcd_ring.h>
 #include <ngx_etcd_treap.h>
-#include <ngx_etcd_vnodes.h>
 
 
 /* the structures that peer groups maintain for a method */

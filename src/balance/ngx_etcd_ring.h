@@ -4,7 +4,7 @@
  *
  * The sorted points of a consistent hashing ring, in blocks of a few hundred:
  * finding, adding and removing a point takes O(log n) plus the moves within a
- * block.  ngx_etcd_vnodes.h computes the points of a member.
+ * block.  ngx_etcd_ring.h computes the points of a member.
  */
 
 
@@ -14,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_peer.h>
 
 
 typedef struct ngx_etcd_ring_block_s  ngx_etcd_ring_block_t;
@@ -62,6 +63,71 @@ void ngx_etcd_ring_delete(ngx_etcd_ring_t *ring, uint32_t hash,
 ngx_etcd_point_t *ngx_etcd_ring_find(ngx_etcd_ring_t *ring, uint32_t hash,
     ngx_etcd_ring_place_t *place);
 ngx_etcd_point_t *ngx_etcd_ring_next(ngx_etcd_ring_place_t *place);
+
+
+/*
+ * The virtual nodes of members: their points in a consistent hashing ring
+ * (Karger et al.  1997), compatible with ketama.
+ *
+ * A unit of weight has NGX_ETCD_VNODES_UNIT points, the same ones as a server
+ * of that name and weight has in nginx's "hash ... consistent".  If all
+ * members together would have more than NGX_ETCD_VNODES_MAX points, all
+ * members are scaled down by one factor.  The factor depends on the sum of
+ * weights only, so that all workers have the same ring, whatever their
+ * history is.
+ *
+ * Points are numbered: a member that is scaled down has the first points of
+ * its full set.  Adding or removing a member moves only its own points,
+ * unless the factor changes.  There are eight factors between one half and
+ * the next, so that a change of the factor moves at most an eighth of all
+ * points.
+ *
+ * Changes are made piece by piece, in order, except that a lower factor first
+ * removes points and then adds others.  A reader must skip the points of a
+ * removed member.
+ */
+
+#define NGX_ETCD_VNODES_UNIT  160
+
+/* points; at most 16 bytes each, less than 64 MB in total */
+#define NGX_ETCD_VNODES_MAX   3900000
+
+
+typedef struct {
+    ngx_etcd_ring_t             *ring;
+    ngx_queue_t                  settled;       /* ngx_etcd_share_t */
+    ngx_queue_t                  pending;       /* points to be moved */
+    ngx_etcd_share_t            *spare;
+    ngx_uint_t                   ngone;         /* pending removals */
+    uint64_t                     weight;        /* of all except removed
+                                                   ones */
+    uint64_t                     scaled;        /* weight for which scale was
+                                                   computed */
+    ngx_uint_t                   scale;         /* number of the factor */
+} ngx_etcd_vnodes_t;
+
+
+void ngx_etcd_vnodes_init(ngx_etcd_vnodes_t *vnodes, ngx_etcd_ring_t *ring);
+void ngx_etcd_vnodes_done(ngx_etcd_vnodes_t *vnodes);
+
+/* Allocates memory for adding a peer: NGX_OK or NGX_ERROR. */
+ngx_int_t ngx_etcd_vnodes_reserve(ngx_etcd_vnodes_t *vnodes);
+
+void ngx_etcd_vnodes_add(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer);
+void ngx_etcd_vnodes_remove(ngx_etcd_vnodes_t *vnodes, ngx_etcd_peer_t *peer);
+
+/*
+ * Applies pending changes until a time of ngx_etcd_time_budget_now(), 0: all of
+ * them.  NGX_AGAIN: changes are left; NGX_ERROR: likewise, and there was no
+ * memory.
+ */
+ngx_int_t ngx_etcd_vnodes_run(ngx_etcd_vnodes_t *vnodes, uint64_t until);
+
+/*
+ * Returns the number of points, at least 1, of a weight with the factor of
+ * that number.
+ */
+ngx_uint_t ngx_etcd_vnodes_points(uint64_t weight, ngx_uint_t scale);
 
 
 #endif /* _NGX_ETCD_RING_H_INCLUDED_ */

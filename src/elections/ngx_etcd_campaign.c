@@ -8,6 +8,8 @@
 #include <ngx_core.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_lease.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_str.h>
 
 
@@ -238,4 +240,351 @@ ngx_etcd_campaign_remaining(ngx_etcd_campaign_t *campaign,
     }
 
     return (now < view->expires) ? (int64_t) (view->expires - now) : -1;
+}
+
+
+/* leaves room for a slash and a lease id */
+
+#define NGX_ETCD_CAMPAIGN_MAX_KEY  (NGX_ETCD_ELECTION_SLOT_MAX_KEY - 32)
+
+#define NGX_ETCD_CAMPAIGN_TTL      10      /* seconds */
+
+
+static char *ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+static ngx_command_t  ngx_etcd_campaign_commands[] = {
+
+    { ngx_string("election"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_campaign_election,
+      0,
+      0,
+      NULL },
+
+    { ngx_string("register"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_2MORE,
+      ngx_etcd_campaign_register,
+      0,
+      0,
+      NULL },
+
+      ngx_null_command
+};
+
+
+static ngx_core_module_t  ngx_etcd_campaign_module_ctx = {
+    ngx_string("etcd_campaign"),
+    NULL,
+    NULL
+};
+
+
+ngx_module_t  ngx_etcd_campaign_module = {
+    NGX_MODULE_V1,
+    &ngx_etcd_campaign_module_ctx,         /* module context */
+    ngx_etcd_campaign_commands,            /* module directives */
+    NGX_CORE_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    NULL,                                  /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    NULL,                                  /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+/* The name becomes a part of variable names. */
+
+static ngx_uint_t
+ngx_etcd_campaign_is_name(ngx_str_t *name)
+{
+    u_char  c;
+    size_t  i;
+
+    for (i = 0; i < name->len; i++) {
+        c = ngx_tolower(name->data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') {
+            return 0;
+        }
+    }
+
+    return name->len != 0;
+}
+
+
+/*
+ * Expands $hostname, the only variable supported.  Any other "$" is refused if
+ * strict is set, and otherwise kept: a key may have one.
+ */
+
+static char *
+ngx_etcd_campaign_expand(ngx_conf_t *cf, ngx_str_t *text, ngx_uint_t strict,
+    ngx_str_t *expanded)
+{
+    u_char     *p, *last, *dst;
+    size_t      len, word;
+    ngx_str_t  *hostname;
+
+    hostname = &cf->cycle->hostname;
+    word = sizeof("$hostname") - 1;
+
+    len = text->len + (text->len / word + 1) * hostname->len;
+
+    dst = ngx_pnalloc(cf->pool, ngx_max(len, 1));
+    if (dst == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    expanded->data = dst;
+
+    for (p = text->data, last = p + text->len; p < last; /* void */ ) {
+
+        if (*p != '$') {
+            *dst++ = *p++;
+            continue;
+        }
+
+        if ((size_t) (last - p) < word
+            || ngx_strncmp(p, "$hostname", word) != 0)
+        {
+            if (!strict) {
+                *dst++ = *p++;
+                continue;
+            }
+
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "unknown variable in \"value=%V\", only "
+                               "$hostname is supported", text);
+            return NGX_CONF_ERROR;
+        }
+
+        dst = ngx_cpymem(dst, hostname->data, hostname->len);
+        p += word;
+    }
+
+    expanded->len = dst - expanded->data;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_campaign_value(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
+{
+    ngx_etcd_campaign_t *campaign = conf;
+
+    char  *rv;
+
+    rv = ngx_etcd_campaign_expand(cf, value, 1, &campaign->value);
+
+    return (rv == NGX_CONF_OK
+            && campaign->value.len > NGX_ETCD_ELECTION_SLOT_MAX_VALUE)
+           ? "it is too long" : rv;
+}
+
+
+static ngx_etcd_option_t  ngx_etcd_campaign_options[] = {
+
+    { .name = ngx_string("value="), .set = ngx_etcd_campaign_value },
+
+    { .name = ngx_string("ttl="), .type = NGX_ETCD_OPTION_SECONDS,
+      .offset = offsetof(ngx_etcd_campaign_t, ttl),
+      .min = NGX_ETCD_LEASE_MIN_TTL, .max = NGX_ETCD_LEASE_MAX_TTL,
+      .otherwise = "it must be a time from 2s to 1d" },
+
+    ngx_etcd_null_option
+};
+
+
+static ngx_uint_t
+ngx_etcd_campaign_below(ngx_str_t *prefix, ngx_str_t *key)
+{
+    return key->len > prefix->len
+           && key->data[prefix->len] == '/'
+           && ngx_memcmp(key->data, prefix->data, prefix->len) == 0;
+}
+
+
+/*
+ * Finds two campaigns with the same key, and a registration below the prefix
+ * of an election.
+ */
+
+static char *
+ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign)
+{
+    ngx_uint_t             i;
+    ngx_etcd_campaign_t   *one, *two, **others;
+
+    others = ecf->campaigns.elts;
+
+    for (i = 0; i < ecf->campaigns.nelts; i++) {
+
+        if (others[i]->kind == campaign->kind) {
+
+            if (ngx_etcd_str_equal(&others[i]->key, &campaign->key)) {
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                                   "key \"%V\" is already used by %V",
+                                   &campaign->key, &others[i]->label);
+                return NGX_CONF_ERROR;
+            }
+
+            continue;
+        }
+
+        one = others[i];
+        two = campaign;
+
+        if (one->kind != NGX_ETCD_ELECTION_SLOT_ELECTION) {
+            one = campaign;
+            two = others[i];
+        }
+
+        if (ngx_etcd_campaign_below(&one->key, &two->key)) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "key \"%V\" is below the prefix \"%V\" of an "
+                               "election", &two->key, &one->key);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
+    ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name)
+{
+    u_char  *p;
+
+    if (campaign->key.len == 0) {
+        return (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION)
+               ? "has an empty prefix" : "has an empty key";
+    }
+
+    if (campaign->key.len > NGX_ETCD_CAMPAIGN_MAX_KEY) {
+        return "has a key that is too long";
+    }
+
+    if (ngx_etcd_campaign_conflict(cf, ecf, campaign) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    p = ngx_pnalloc(cf->pool, ngx_strlen(what) + name->len + 3);
+    if (p == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->label.data = p;
+    campaign->label.len = ngx_sprintf(p, "%s \"%V\"", what, name) - p;
+
+    campaign->cluster = ecf;
+
+    if (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
+        ecf->coordinates = 1;
+    }
+
+    return (ngx_etcd_conf_push(&ecf->campaigns, campaign) == NGX_OK)
+           ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+static char *
+ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    ngx_str_t            *value;
+    ngx_etcd_campaign_t  *campaign;
+
+    value = cf->args->elts;
+
+    if (!ngx_etcd_campaign_is_name(&value[1])) {
+        return "needs a name of letters, digits and underscores";
+    }
+
+    campaign = ngx_etcd_campaign_get(cf, &value[1]);
+    if (campaign == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (campaign->cluster != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate election \"%V\"",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    /* candidates are PREFIX/LEASE, with or without a slash in the directive */
+
+    campaign->key = value[2];
+
+    if (campaign->key.len != 0
+        && campaign->key.data[campaign->key.len - 1] == '/')
+    {
+        campaign->key.len--;
+    }
+
+    campaign->value = cf->cycle->hostname;
+    campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
+
+    if (ngx_etcd_option_read(cf, 3, ngx_etcd_campaign_options, NULL, campaign)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    /* the value is also the value of a variable */
+
+    if (ngx_etcd_escape_has_control(campaign->value.data,
+                                    campaign->value.len))
+    {
+        return "has a value with a control byte";
+    }
+
+    return ngx_etcd_campaign_add(cf, ecf, campaign, "election", &value[1]);
+}
+
+
+static char *
+ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_etcd_conf_t *ecf = conf;
+
+    ngx_str_t            *value;
+    ngx_etcd_campaign_t  *campaign;
+
+    value = cf->args->elts;
+
+    campaign = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_campaign_t));
+    if (campaign == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    campaign->kind = NGX_ETCD_ELECTION_SLOT_REGISTRATION;
+    campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
+
+    if (ngx_etcd_campaign_expand(cf, &value[1], 0, &campaign->key)
+        != NGX_CONF_OK
+        || ngx_etcd_option_read(cf, 2, ngx_etcd_campaign_options, NULL,
+                                campaign)
+           != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    if (campaign->value.data == NULL) {
+        return "needs \"value=\"";
+    }
+
+    return ngx_etcd_campaign_add(cf, ecf, campaign, "registration", &value[1]);
 }

@@ -16,6 +16,15 @@
 
 
 /*
+ * The "api_*" parameters of "etcd_leader": TLS to the APIs of members.
+ */
+
+/* Called after the last parameter: loads the files; logs errors. */
+ngx_int_t ngx_etcd_leader_api_done(ngx_conf_t *cf,
+    ngx_etcd_service_conf_t *service);
+
+
+/*
  * ms, the default and minimum of max_stale.  The default is half of a typical
  * leader lease.  Below the minimum the leader would be unusable during each
  * change of the endpoint.

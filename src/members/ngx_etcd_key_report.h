@@ -16,7 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_index.h>
-#include <ngx_etcd_role.h>
+#include <ngx_etcd_member.h>
 #include <ngx_etcd_unused.h>
 
 

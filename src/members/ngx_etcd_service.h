@@ -15,10 +15,9 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_attendant.h>
-#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_role.h>
+#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_table.h>
 
 

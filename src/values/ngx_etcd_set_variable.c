@@ -12,8 +12,8 @@
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
+#include <ngx_etcd_value_change.h>
 #include <ngx_etcd_value_conf.h>
-#include <ngx_etcd_value_object.h>
 
 
 /* contexts: keys with variables; http; after "type=pem" */

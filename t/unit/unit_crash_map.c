@@ -10,7 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_set_map.h>
-#include <ngx_etcd_value_object.h>
+#include <ngx_etcd_value_change.h>
 #include "unit_crash.h"
 
 

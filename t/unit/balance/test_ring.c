@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_ring.h>
-#include <ngx_etcd_vnodes.h>
 #include "ngx_etcd_tap.h"
 
 
