@@ -210,27 +210,14 @@ ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
 }
 
 
-/* Waiters with time left may succeed later, unless the error is permanent. */
-
-static void
-ngx_etcd_lock_failed(ngx_etcd_lock_key_t *key)
-{
-    ngx_uint_t        all;
-    ngx_etcd_lock_t  *lock;
-
-    lock = key->lock;
-    all = !ngx_etcd_backoff_retriable(key->mutex->status);
-
-    ngx_etcd_lock_remove_key(key);
-
-    ngx_etcd_lock_expire(lock, all, NGX_ETCD_GRANT_UNAVAILABLE);
-}
-
-
 static void
 ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
 {
+    ngx_uint_t         permanent;
+    ngx_etcd_lock_t   *lock;
     ngx_etcd_grant_t  *grant;
+
+    lock = key->lock;
 
     switch (key->mutex->state) {
 
@@ -246,7 +233,7 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
 
     case NGX_ETCD_MUTEX_WAITING:
     case NGX_ETCD_MUTEX_CHECKING:
-        ngx_etcd_lock_expire(key->lock, 0, NGX_ETCD_GRANT_TIMEOUT);
+        ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
         break;
 
     case NGX_ETCD_MUTEX_LOST:
@@ -261,7 +248,12 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
         break;
 
     case NGX_ETCD_MUTEX_FAILED:
-        ngx_etcd_lock_failed(key);
+        /* waiters with time left may succeed later, unless it is permanent */
+
+        permanent = !ngx_etcd_backoff_retriable(key->mutex->status);
+
+        ngx_etcd_lock_remove_key(key);
+        ngx_etcd_lock_expire(lock, permanent, NGX_ETCD_GRANT_UNAVAILABLE);
         break;
 
     default:
@@ -473,16 +465,6 @@ ngx_etcd_lock_event(ngx_event_t *ev)
 }
 
 
-/* Returns 1 if it is not known whether others hold the lock. */
-
-static ngx_uint_t
-ngx_etcd_lock_asking(ngx_etcd_lock_t *lock)
-{
-    return lock->nheld < lock->name->permits
-           && !ngx_etcd_lock_contended(lock);
-}
-
-
 /*
  * The time to wait for other holders is over; if it is not known yet whether
  * there are any, etcd gets more time to answer.
@@ -501,7 +483,7 @@ ngx_etcd_lock_timer(ngx_event_t *ev)
     limit = lock->locks->conf->client.request_timeout;
     waited = ngx_current_msec - grant->since;
 
-    if (!ngx_etcd_lock_asking(lock)) {
+    if (lock->nheld >= lock->name->permits || ngx_etcd_lock_contended(lock)) {
         ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_TIMEOUT);
 
     } else if (waited >= limit) {
@@ -618,19 +600,6 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
 }
 
 
-/*
- * Passes the key to the next waiter without asking etcd: NGX_OK, or
- * NGX_DECLINED.
- */
-
-static ngx_int_t
-ngx_etcd_lock_pass(ngx_etcd_lock_key_t *key)
-{
-    return (key->passes < key->lock->name->handoff) ? ngx_etcd_lock_next(key)
-                                                    : NGX_DECLINED;
-}
-
-
 void
 ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
 {
@@ -666,7 +635,8 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         grant->state = NGX_ETCD_GRANT_ENDED;
         grant->key = NULL;
 
-        if (ngx_etcd_lock_pass(key) != NGX_OK
+        if ((key->passes >= lock->name->handoff
+             || ngx_etcd_lock_next(key) != NGX_OK)
             && ngx_etcd_lock_keep(key) != NGX_OK)
         {
             ngx_etcd_lock_remove_key(key);

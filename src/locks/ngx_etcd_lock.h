@@ -9,7 +9,7 @@
  * the next one.  With "linger" the key is kept for a moment before its
  * release.
  *
- * A request waits for a grant, and holds it (ngx_etcd_grant.h).
+ * A request waits for a grant, and holds it (ngx_etcd_worker_locks.h).
  */
 
 
@@ -20,7 +20,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_grant.h>
+#include <ngx_etcd_worker_locks.h>
 
 
 /*

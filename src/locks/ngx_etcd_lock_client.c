@@ -432,26 +432,6 @@ failed:
 }
 
 
-static void
-ngx_etcd_lock_client_abandon(ngx_etcd_lock_session_t *locks)
-{
-    ngx_queue_t            *q, *next;
-    ngx_etcd_lock_queue_t  *lock_queue;
-
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
-
-        ngx_etcd_mutex_drop(&lock_queue->leaving, 1);
-    }
-
-    ngx_etcd_mutex_drop(&locks->leaving, 1);
-}
-
-
 void
 ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
 {
@@ -461,7 +441,17 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
     ngx_etcd_event_stop(&locks->timer);
 
     ngx_etcd_lock_client_search_stop(locks);
-    ngx_etcd_lock_client_abandon(locks);
+
+    for (q = ngx_queue_head(&locks->lock_queues);
+         q != ngx_queue_sentinel(&locks->lock_queues);
+         q = ngx_queue_next(q))
+    {
+        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+        ngx_etcd_mutex_drop(&lock_queue->leaving, 1);
+        ngx_etcd_lock_queue_stop_read(lock_queue);
+    }
+
+    ngx_etcd_mutex_drop(&locks->leaving, 1);
 
     ngx_etcd_session_close(&locks->session);
     ngx_etcd_txn_batch_done(&locks->batch);
@@ -472,7 +462,6 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
          q = ngx_queue_next(q))
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
-        ngx_etcd_lock_queue_stop_read(lock_queue);
         ngx_etcd_mirror_destroy(&lock_queue->mirror);
     }
 

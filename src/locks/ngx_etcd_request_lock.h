@@ -16,7 +16,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_lock.h>
-#include <ngx_etcd_lock_segment.h>
 
 
 typedef struct ngx_etcd_request_lock_s  ngx_etcd_request_lock_t;

@@ -14,11 +14,27 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_grant.h>
-#include <ngx_etcd_lock_segment.h>
-#include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_lock_client.h>
+#include <ngx_etcd_lock_conf.h>
+#include <ngx_etcd_lock_table.h>
 #include <ngx_etcd_mutex.h>
+
+
+/*
+ * The KEY of a lock is one segment of a path in etcd, of bounded length.
+ *
+ * Bytes other than letters, digits, and "-_.~" are percent-escaped, and so are
+ * the dots of "." and "..".  If the result is longer than 64 bytes, it is cut
+ * before the escape or byte that goes beyond 24 bytes, and followed by "~" and
+ * the SHA-256 of the KEY, unescaped, in 64 lower case hexadecimal digits.
+ *
+ * Escaping is injective; a segment with a digest has 65 bytes or more, so no
+ * short KEY can be equal to one.
+ */
+
+#define NGX_ETCD_LOCK_SEGMENT_PLAIN  64
+#define NGX_ETCD_LOCK_SEGMENT_BEGIN  24
+#define NGX_ETCD_LOCK_SEGMENT_MAX    (NGX_ETCD_LOCK_SEGMENT_BEGIN + 1 + 64)
 
 
 /* ms that a contended lock stays watched after its last use */
@@ -33,6 +49,61 @@
 
 #define NGX_ETCD_LOCK_RESIGN    1000
 #define NGX_ETCD_LOCK_EXIT      100
+
+
+typedef enum {
+    NGX_ETCD_GRANT_NONE = 0,
+    NGX_ETCD_GRANT_WAITING,
+    NGX_ETCD_GRANT_HELD,
+    NGX_ETCD_GRANT_TIMEOUT,          /* no lock in time, or the queue is
+                                        full */
+    NGX_ETCD_GRANT_UNAVAILABLE,      /* etcd did not answer */
+    NGX_ETCD_GRANT_LOST,             /* was held, is lost */
+    NGX_ETCD_GRANT_ENDED
+} ngx_etcd_grant_state_e;
+
+
+typedef struct ngx_etcd_grant_s     ngx_etcd_grant_t;
+typedef struct ngx_etcd_lock_s      ngx_etcd_lock_t;
+typedef struct ngx_etcd_lock_key_s  ngx_etcd_lock_key_t;
+
+
+/*
+ * A grant is a request's wait for a lock, or its hold on the lock.  The caller
+ * owns the memory of the grant and must end the grant before it frees the
+ * memory; afterwards the lock does not refer to the caller, even if etcd has
+ * still to be told.
+ */
+
+struct ngx_etcd_grant_s {
+    /* set by the caller; other fields must be zero */
+
+    ngx_etcd_lock_conf_t        *conf;
+
+    /* Called from the event loop: the wait is over, see "state". */
+    void                       (*handler)(ngx_etcd_grant_t *grant);
+
+    /* Called from the event loop, after handler(): the lock is lost. */
+    void                       (*lost)(ngx_etcd_grant_t *grant);
+    void                        *data;
+
+    /* read-only for the caller */
+
+    ngx_etcd_grant_state_e       state;
+    uint64_t                     token;        /* 0: never held */
+    ngx_msec_t                   waited;       /* ms, when not waiting */
+
+    /* private */
+
+    ngx_etcd_lock_t             *lock;
+    ngx_etcd_lock_key_t         *key;          /* if HELD */
+    ngx_queue_t                  queue;        /* if WAITING */
+    ngx_event_t                  event;        /* calls the handlers */
+    ngx_event_t                  timer;
+    ngx_msec_t                   since;
+    unsigned                     opened:1;     /* handler() was called */
+    unsigned                     expired:1;    /* the time limit was reached */
+};
 
 
 typedef struct {
@@ -95,6 +166,13 @@ struct ngx_etcd_lock_key_s {
     unsigned                     over:1;       /* to be removed */
 };
 
+
+/*
+ * Allocates the segment from the pool.  NGX_ERROR: no memory, or OpenSSL has
+ * no SHA-256.
+ */
+ngx_int_t ngx_etcd_lock_segment(ngx_pool_t *pool, ngx_str_t *key,
+    ngx_str_t *segment);
 
 /* Returns the locks of the cluster in this worker; NULL: no memory. */
 ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf);
