@@ -10,7 +10,7 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_lock.h>
 #include <ngx_etcd_lock_keep.h>
-#include <ngx_etcd_lock_status.h>
+#include <ngx_etcd_worker_locks.h>
 
 
 /* Ends the wait of a grant. */

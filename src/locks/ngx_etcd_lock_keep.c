@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_lock_keep.h>
-#include <ngx_etcd_lock_status.h>
+#include <ngx_etcd_worker_locks.h>
 
 
 /* Returns the time in ms that the key may be kept; 0: not at all. */

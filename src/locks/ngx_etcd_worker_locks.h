@@ -4,6 +4,9 @@
  *
  * All locks of a worker in one cluster by name, and their shared client,
  * which is created when the first lock is requested.
+ *
+ * Their holders and waiters are published for the status of all workers.
+ * Locks beyond the rows of the table are not shown.
  */
 
 
@@ -49,6 +52,10 @@
 
 #define NGX_ETCD_LOCK_RESIGN    1000
 #define NGX_ETCD_LOCK_EXIT      100
+
+/* ms until the search for a free table of rows is repeated */
+
+#define NGX_ETCD_LOCK_STATUS_AGAIN  1000
 
 
 typedef enum {
@@ -207,6 +214,20 @@ void ngx_etcd_worker_locks_shutdown(void);
 
 /* Called when the worker exits. */
 void ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle);
+
+
+/* Change the number of locks held or awaited by this worker by n. */
+void ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n);
+void ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
+
+/*
+ * Shows the new holder of the key, instead of the former one if there was
+ * one.
+ */
+void ngx_etcd_lock_status_holder(ngx_etcd_lock_key_t *key);
+
+/* Removes the holder, if shown. */
+void ngx_etcd_lock_status_free(ngx_etcd_lock_key_t *key);
 
 
 #endif /* _NGX_ETCD_WORKER_LOCKS_H_INCLUDED_ */
