@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * The client that takes all locks of one process in one cluster.  It creates
- * the state that the locks share (ngx_etcd_lock_session.h), keeps the lease,
+ * the state that the locks share (ngx_etcd_lock_queue.h), keeps the lease,
  * and tells the mutexes when it is held or lost.
  *
  * One timer checks what is not known for certain:
@@ -31,7 +31,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_lock_session.h>
+#include <ngx_etcd_lock_queue.h>
 
 
 /* lock queues that are read in one check */

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
-#include <ngx_etcd_lock_session.h>
+#include <ngx_etcd_lock_queue.h>
 #include <ngx_etcd_mutex.h>
 #include "client/test_etcd.h"
 
