@@ -92,7 +92,7 @@ ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
 
     if (lock->nwaiters == 0
         || key->mutex->state != NGX_ETCD_MUTEX_HELD
-        || !ngx_etcd_lock_session_valid(lock->locks->client))
+        || !ngx_etcd_lock_client_valid(lock->locks->client))
     {
         return NGX_DECLINED;
     }
@@ -658,7 +658,7 @@ ngx_uint_t
 ngx_etcd_lock_held(ngx_etcd_grant_t *grant)
 {
     return grant->state == NGX_ETCD_GRANT_HELD
-           && ngx_etcd_lock_session_valid(grant->lock->locks->client);
+           && ngx_etcd_lock_client_valid(grant->lock->locks->client);
 }
 
 

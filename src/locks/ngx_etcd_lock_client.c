@@ -23,7 +23,7 @@ ngx_etcd_lock_client_changed(void *data)
 /* Keys that are held for long enough are watched.  Returns 1 if one is not. */
 
 static ngx_uint_t
-ngx_etcd_lock_client_watch(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_watch(ngx_etcd_lock_client_t *client)
 {
     uint64_t           now;
     ngx_queue_t       *q;
@@ -31,11 +31,11 @@ ngx_etcd_lock_client_watch(ngx_etcd_lock_session_t *locks)
 
     now = ngx_etcd_clock();
 
-    while (!ngx_queue_empty(&locks->young)) {
-        q = ngx_queue_head(&locks->young);
+    while (!ngx_queue_empty(&client->young)) {
+        q = ngx_queue_head(&client->young);
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, age);
 
-        if (now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG) {
+        if (now - mutex->since < NGX_ETCD_LOCK_CLIENT_YOUNG) {
             return 1;
         }
 
@@ -53,7 +53,7 @@ ngx_etcd_lock_client_watch(ngx_etcd_lock_session_t *locks)
  */
 
 static ngx_uint_t
-ngx_etcd_lock_client_read(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_read(ngx_etcd_lock_client_t *client)
 {
     ngx_str_t               reason;
     ngx_uint_t              n, lags, more;
@@ -64,14 +64,14 @@ ngx_etcd_lock_client_read(ngx_etcd_lock_session_t *locks)
     lags = 0;
     more = 0;
 
-    last = ngx_queue_last(&locks->lock_queues);
+    last = ngx_queue_last(&client->lock_queues);
 
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
+    for (q = ngx_queue_head(&client->lock_queues);
+         q != ngx_queue_sentinel(&client->lock_queues);
          q = next)
     {
         next = (q != last) ? ngx_queue_next(q)
-                           : ngx_queue_sentinel(&locks->lock_queues);
+                           : ngx_queue_sentinel(&client->lock_queues);
 
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
@@ -82,14 +82,14 @@ ngx_etcd_lock_client_read(ngx_etcd_lock_session_t *locks)
             && ngx_etcd_lock_queue_read(lock_queue) == NGX_OK)
         {
             ngx_queue_remove(q);
-            ngx_queue_insert_tail(&locks->lock_queues, q);
+            ngx_queue_insert_tail(&client->lock_queues, q);
             n++;
         }
     }
 
     if (lags) {
         ngx_str_set(&reason, "it lags behind the cluster");
-        ngx_etcd_watch_stream_leave(locks->stream, &reason);
+        ngx_etcd_watch_stream_leave(client->stream, &reason);
     }
 
     return more;
@@ -102,7 +102,7 @@ ngx_etcd_lock_client_lease_keys(ngx_etcd_lease_ttl_t *search,
 {
     size_t                    i;
     ngx_str_t                 key;
-    ngx_etcd_lock_session_t  *locks = search->data;
+    ngx_etcd_lock_client_t  *client = search->data;
 
     if (revision <= 0) {
         return;
@@ -110,10 +110,10 @@ ngx_etcd_lock_client_lease_keys(ngx_etcd_lease_ttl_t *search,
 
     for (i = 0; i < n; i++) {
         key = ngx_etcd_bytes_str(&keys[i]);
-        ngx_etcd_mutex_found(locks, &key, revision);
+        ngx_etcd_mutex_found(client, &key, revision);
     }
 
-    locks->answered = 1;
+    client->answered = 1;
 }
 
 
@@ -125,16 +125,16 @@ ngx_etcd_lock_client_lease_keys(ngx_etcd_lease_ttl_t *search,
 static void
 ngx_etcd_lock_client_searched(ngx_etcd_lease_ttl_t *search, uint64_t until)
 {
-    ngx_etcd_lock_session_t  *locks = search->data;
+    ngx_etcd_lock_client_t  *client = search->data;
 
-    locks->searching = 0;
-    locks->searched = ngx_current_msec;
+    client->searching = 0;
+    client->searched = ngx_current_msec;
 
-    if (locks->answered
-        && locks->keys.root == locks->keys.sentinel
-        && ngx_etcd_clock() - locks->unknown >= NGX_ETCD_LOCK_CLIENT_LATE)
+    if (client->answered
+        && client->keys.root == client->keys.sentinel
+        && ngx_etcd_clock() - client->unknown >= NGX_ETCD_LOCK_CLIENT_LATE)
     {
-        ngx_etcd_session_give_up(&locks->session,
+        ngx_etcd_session_give_up(&client->session,
                                  "etcd may still process old puts");
     }
 }
@@ -146,30 +146,30 @@ ngx_etcd_lock_client_searched(ngx_etcd_lease_ttl_t *search, uint64_t until)
  */
 
 static ngx_uint_t
-ngx_etcd_lock_client_search(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_search(ngx_etcd_lock_client_t *client)
 {
     ngx_etcd_lease_ttl_t  *search;
 
-    if (locks->unknown == 0) {
+    if (client->unknown == 0) {
         return 0;
     }
 
-    if (locks->searching
-        || ngx_current_msec - locks->searched < NGX_ETCD_LOCK_CLIENT_SEARCH)
+    if (client->searching
+        || ngx_current_msec - client->searched < NGX_ETCD_LOCK_CLIENT_SEARCH)
     {
         return 1;
     }
 
-    locks->searching = 1;
-    locks->answered = 0;
+    client->searching = 1;
+    client->answered = 0;
 
-    search = &locks->search;
-    search->cluster = locks->cluster;
-    search->lease = locks->session.lease.id;
+    search = &client->search;
+    search->cluster = client->cluster;
+    search->lease = client->session.lease.id;
     search->timeout = NGX_ETCD_LOCK_CLIENT_SEARCH;
     search->keys = ngx_etcd_lock_client_lease_keys;
     search->done = ngx_etcd_lock_client_searched;
-    search->data = locks;
+    search->data = client;
 
     ngx_etcd_lease_ttl_ask(search);
 
@@ -178,29 +178,29 @@ ngx_etcd_lock_client_search(ngx_etcd_lock_session_t *locks)
 
 
 static void
-ngx_etcd_lock_client_search_stop(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_search_stop(ngx_etcd_lock_client_t *client)
 {
-    locks->unknown = 0;
+    client->unknown = 0;
 
-    if (locks->searching) {
-        locks->searching = 0;
-        ngx_etcd_lease_ttl_cancel(&locks->search);
+    if (client->searching) {
+        client->searching = 0;
+        ngx_etcd_lease_ttl_cancel(&client->search);
     }
 }
 
 
 static void
-ngx_etcd_lock_client_check(ngx_event_t *ev)
+ngx_etcd_lock_client_timer(ngx_event_t *ev)
 {
     ngx_uint_t                more;
-    ngx_etcd_lock_session_t  *locks = ev->data;
+    ngx_etcd_lock_client_t  *client = ev->data;
 
-    more = ngx_etcd_lock_client_watch(locks);
-    more |= ngx_etcd_lock_client_read(locks);
-    more |= ngx_etcd_lock_client_search(locks);
+    more = ngx_etcd_lock_client_watch(client);
+    more |= ngx_etcd_lock_client_read(client);
+    more |= ngx_etcd_lock_client_search(client);
 
     if (more) {
-        ngx_etcd_lock_session_check(locks);
+        ngx_etcd_lock_client_check(client);
     }
 }
 
@@ -208,12 +208,12 @@ ngx_etcd_lock_client_check(ngx_event_t *ev)
 /*
  * Returns the held mutex created at that revision, or, if it is 0, the one
  * created last; NULL: none.  Mutexes held for less than
- * NGX_ETCD_LOCK_SESSION_YOUNG ms are ignored: they are likely to be released
+ * NGX_ETCD_LOCK_CLIENT_YOUNG ms are ignored: they are likely to be released
  * before a read is answered.
  */
 
 static ngx_etcd_mutex_t *
-ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
+ngx_etcd_lock_client_youngest(ngx_etcd_lock_client_t *client, int64_t created)
 {
     uint64_t                now;
     ngx_queue_t            *q, *m;
@@ -223,8 +223,8 @@ ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
     youngest = NULL;
     now = ngx_etcd_clock();
 
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
+    for (q = ngx_queue_head(&client->lock_queues);
+         q != ngx_queue_sentinel(&client->lock_queues);
          q = ngx_queue_next(q))
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
@@ -236,7 +236,7 @@ ngx_etcd_lock_client_youngest(ngx_etcd_lock_session_t *locks, int64_t created)
             mutex = ngx_queue_data(m, ngx_etcd_mutex_t, queue);
 
             if (mutex->state != NGX_ETCD_MUTEX_HELD
-                || now - mutex->since < NGX_ETCD_LOCK_SESSION_YOUNG
+                || now - mutex->since < NGX_ETCD_LOCK_CLIENT_YOUNG
                 || (created != 0 && mutex->created != created)
                 || (youngest != NULL
                     && mutex->created <= youngest->created))
@@ -261,14 +261,14 @@ static void
 ngx_etcd_lock_client_witness(ngx_etcd_session_t *session, ngx_str_t *key,
     int64_t *created)
 {
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_lock_session_t  *locks;
+    ngx_etcd_mutex_t        *mutex;
+    ngx_etcd_lock_client_t  *client;
 
-    locks = session->data;
-    mutex = ngx_etcd_lock_client_youngest(locks, 0);
+    client = session->data;
+    mutex = ngx_etcd_lock_client_youngest(client, 0);
 
     if (mutex == NULL) {
-        *key = locks->prefix;
+        *key = client->prefix;
         *created = 0;
         return;
     }
@@ -298,13 +298,13 @@ ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
 static void
 ngx_etcd_lock_client_advance(ngx_etcd_session_t *session)
 {
-    ngx_queue_t              *q;
-    ngx_etcd_lock_session_t  *locks;
+    ngx_queue_t             *q;
+    ngx_etcd_lock_client_t  *client;
 
-    locks = session->data;
+    client = session->data;
 
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
+    for (q = ngx_queue_head(&client->lock_queues);
+         q != ngx_queue_sentinel(&client->lock_queues);
          q = ngx_queue_next(q))
     {
         ngx_etcd_lock_queue_advance(ngx_queue_data(q, ngx_etcd_lock_queue_t,
@@ -321,13 +321,13 @@ ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session)
 
 
 static void
-ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_client_t *client)
 {
     ngx_queue_t            *q, *m;
     ngx_etcd_lock_queue_t  *lock_queue;
 
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
+    for (q = ngx_queue_head(&client->lock_queues);
+         q != ngx_queue_sentinel(&client->lock_queues);
          q = ngx_queue_next(q))
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
@@ -343,28 +343,28 @@ ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_session_t *locks)
         ngx_etcd_mutex_drop(&lock_queue->leaving, 0);
     }
 
-    ngx_etcd_mutex_drop(&locks->leaving, 0);
+    ngx_etcd_mutex_drop(&client->leaving, 0);
 }
 
 
 static void
 ngx_etcd_lock_client_lost(ngx_etcd_session_t *session, char *reason)
 {
-    ngx_etcd_lock_session_t  *locks = session->data;
+    ngx_etcd_lock_client_t  *client = session->data;
 
-    ngx_etcd_lock_client_search_stop(locks);
-    ngx_etcd_lock_client_lease_lost(locks);
+    ngx_etcd_lock_client_search_stop(client);
+    ngx_etcd_lock_client_lease_lost(client);
 }
 
 
-ngx_etcd_lock_session_t *
+ngx_etcd_lock_client_t *
 ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     ngx_log_t *log)
 {
-    u_char                   *p;
-    ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_session_t       *session;
-    ngx_etcd_lock_session_t  *locks;
+    u_char                  *p;
+    ngx_etcd_cluster_t      *cluster;
+    ngx_etcd_session_t      *session;
+    ngx_etcd_lock_client_t  *client;
 
     cluster = ngx_etcd_client_create(conf, ngx_etcd_lock_client_changed, NULL,
                                      log);
@@ -372,17 +372,17 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
         return NULL;
     }
 
-    locks = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_lock_session_t));
-    if (locks == NULL) {
+    client = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_lock_client_t));
+    if (client == NULL) {
         goto failed;
     }
 
-    locks->cluster = cluster;
+    client->cluster = cluster;
 
-    locks->stream = ngx_etcd_watch_stream_create(cluster);
-    locks->leases = ngx_etcd_lease_stream_create(cluster);
+    client->stream = ngx_etcd_watch_stream_create(cluster);
+    client->leases = ngx_etcd_lease_stream_create(cluster);
 
-    if (locks->stream == NULL || locks->leases == NULL) {
+    if (client->stream == NULL || client->leases == NULL) {
         goto failed;
     }
 
@@ -392,25 +392,25 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
         goto failed;
     }
 
-    locks->name.data = p;
-    locks->name.len = ngx_sprintf(p, "etcd cluster \"%V\": lock", &conf->name)
+    client->name.data = p;
+    client->name.len = ngx_sprintf(p, "etcd cluster \"%V\": lock", &conf->name)
                        - p;
 
-    ngx_etcd_txn_batch_init(&locks->batch, cluster);
+    ngx_etcd_txn_batch_init(&client->batch, cluster);
 
-    ngx_queue_init(&locks->lock_queues);
-    ngx_queue_init(&locks->leaving);
-    ngx_queue_init(&locks->young);
+    ngx_queue_init(&client->lock_queues);
+    ngx_queue_init(&client->leaving);
+    ngx_queue_init(&client->young);
 
-    ngx_rbtree_init(&locks->keys, &locks->sentinel,
+    ngx_rbtree_init(&client->keys, &client->sentinel,
                     ngx_str_rbtree_insert_value);
 
-    ngx_etcd_event_init_timer(&locks->timer, ngx_etcd_lock_client_check,
-                              locks, log);
+    ngx_etcd_event_init_timer(&client->timer, ngx_etcd_lock_client_timer,
+                              client, log);
 
-    session = &locks->session;
+    session = &client->session;
 
-    session->leases = locks->leases;
+    session->leases = client->leases;
     ngx_str_set(&session->name, "locks");
     session->ttl = ttl;
     session->exclusive = 1;
@@ -420,9 +420,9 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     session->refused = ngx_etcd_lock_client_advance;
     session->renewed = ngx_etcd_lock_client_renewed;
     session->lost = ngx_etcd_lock_client_lost;
-    session->data = locks;
+    session->data = client;
 
-    return locks;
+    return client;
 
 failed:
 
@@ -433,17 +433,17 @@ failed:
 
 
 void
-ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_destroy(ngx_etcd_lock_client_t *client)
 {
     ngx_queue_t            *q;
     ngx_etcd_lock_queue_t  *lock_queue;
 
-    ngx_etcd_event_stop(&locks->timer);
+    ngx_etcd_event_stop(&client->timer);
 
-    ngx_etcd_lock_client_search_stop(locks);
+    ngx_etcd_lock_client_search_stop(client);
 
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
+    for (q = ngx_queue_head(&client->lock_queues);
+         q != ngx_queue_sentinel(&client->lock_queues);
          q = ngx_queue_next(q))
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
@@ -451,36 +451,36 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks)
         ngx_etcd_lock_queue_stop_read(lock_queue);
     }
 
-    ngx_etcd_mutex_drop(&locks->leaving, 1);
+    ngx_etcd_mutex_drop(&client->leaving, 1);
 
-    ngx_etcd_session_close(&locks->session);
-    ngx_etcd_txn_batch_done(&locks->batch);
-    ngx_etcd_watch_stream_destroy(locks->stream);
+    ngx_etcd_session_close(&client->session);
+    ngx_etcd_txn_batch_done(&client->batch);
+    ngx_etcd_watch_stream_destroy(client->stream);
 
-    for (q = ngx_queue_head(&locks->lock_queues);
-         q != ngx_queue_sentinel(&locks->lock_queues);
+    for (q = ngx_queue_head(&client->lock_queues);
+         q != ngx_queue_sentinel(&client->lock_queues);
          q = ngx_queue_next(q))
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
         ngx_etcd_mirror_destroy(&lock_queue->mirror);
     }
 
-    ngx_etcd_lease_stream_destroy(locks->leases);
-    ngx_etcd_client_destroy(locks->cluster);
+    ngx_etcd_lease_stream_destroy(client->leases);
+    ngx_etcd_client_destroy(client->cluster);
 }
 
 
 void
-ngx_etcd_lock_client_start(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_start(ngx_etcd_lock_client_t *client)
 {
-    switch (locks->session.state) {
+    switch (client->session.state) {
 
     case NGX_ETCD_SESSION_CLOSED:
-        ngx_etcd_session_start(&locks->session);
+        ngx_etcd_session_start(&client->session);
         break;
 
     case NGX_ETCD_SESSION_ENDING:
-        locks->again = 1;
+        client->again = 1;
         break;
 
     default:
@@ -492,36 +492,36 @@ ngx_etcd_lock_client_start(ngx_etcd_lock_session_t *locks)
 static void
 ngx_etcd_lock_client_ended(void *data)
 {
-    ngx_etcd_lock_session_t *locks = data;
+    ngx_etcd_lock_client_t *client = data;
 
-    ngx_etcd_lock_client_lease_lost(locks);
+    ngx_etcd_lock_client_lease_lost(client);
 
-    if (locks->again) {
-        locks->again = 0;
-        ngx_etcd_session_start(&locks->session);
+    if (client->again) {
+        client->again = 0;
+        ngx_etcd_session_start(&client->session);
         return;
     }
 
-    locks->ended(locks->data);
+    client->ended(client->data);
 }
 
 
 void
-ngx_etcd_lock_client_end(ngx_etcd_lock_session_t *locks,
+ngx_etcd_lock_client_end(ngx_etcd_lock_client_t *client,
     void (*ended)(void *data),
     void *data)
 {
-    locks->ended = ended;
-    locks->data = data;
-    locks->again = 0;
+    client->ended = ended;
+    client->data = data;
+    client->again = 0;
 
-    ngx_etcd_lock_client_search_stop(locks);
+    ngx_etcd_lock_client_search_stop(client);
 
-    if (locks->session.state == NGX_ETCD_SESSION_ENDING) {
+    if (client->session.state == NGX_ETCD_SESSION_ENDING) {
         return;
     }
 
     /* etcd refuses a put that it processes after the revocation */
 
-    ngx_etcd_session_end(&locks->session, ngx_etcd_lock_client_ended, locks);
+    ngx_etcd_session_end(&client->session, ngx_etcd_lock_client_ended, client);
 }

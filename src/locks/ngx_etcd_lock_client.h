@@ -51,23 +51,23 @@
  * Connects when a lease is first requested.  The TTL is in seconds.  Returns
  * NULL if there is no memory.
  */
-ngx_etcd_lock_session_t *ngx_etcd_lock_client_create(
+ngx_etcd_lock_client_t *ngx_etcd_lock_client_create(
     ngx_etcd_cluster_conf_t *conf, time_t ttl, ngx_log_t *log);
 
 /*
  * No handler is called any more, and all memory is freed.  Keys and lease
  * remain in etcd.
  */
-void ngx_etcd_lock_client_destroy(ngx_etcd_lock_session_t *locks);
+void ngx_etcd_lock_client_destroy(ngx_etcd_lock_client_t *client);
 
 /* Requests a lease, unless there is one or one is being requested. */
-void ngx_etcd_lock_client_start(ngx_etcd_lock_session_t *locks);
+void ngx_etcd_lock_client_start(ngx_etcd_lock_client_t *client);
 
 /*
  * To be called when no lock is held: revokes the lease, and with it deletes
  * every key that may be left.  ended() may be called before this returns.
  */
-void ngx_etcd_lock_client_end(ngx_etcd_lock_session_t *locks,
+void ngx_etcd_lock_client_end(ngx_etcd_lock_client_t *client,
     void (*ended)(void *data), void *data);
 
 

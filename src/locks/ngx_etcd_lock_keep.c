@@ -154,7 +154,7 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
     request->limit = 2;
     request->keys_only = 1;
 
-    range->cluster = lock_queue->locks->cluster;
+    range->cluster = lock_queue->client->cluster;
     range->done = ngx_etcd_lock_keep_checked;
     range->data = key;
 

@@ -15,20 +15,20 @@
 
 
 void
-ngx_etcd_lock_session_enter(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_enter(ngx_etcd_lock_client_t *client)
 {
-    if (locks->nmutexes++ == 0) {
-        ngx_etcd_client_hasten(locks->cluster);
-        ngx_etcd_session_hasten(&locks->session);
+    if (client->nmutexes++ == 0) {
+        ngx_etcd_client_hasten(client->cluster);
+        ngx_etcd_session_hasten(&client->session);
     }
 }
 
 
 void
-ngx_etcd_lock_session_leave(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_leave(ngx_etcd_lock_client_t *client)
 {
-    if (--locks->nmutexes == 0) {
-        locks->cluster->urgent = 0;
+    if (--client->nmutexes == 0) {
+        client->cluster->urgent = 0;
     }
 }
 
@@ -39,16 +39,16 @@ ngx_etcd_lock_session_leave(ngx_etcd_lock_session_t *locks)
  */
 
 ngx_msec_t
-ngx_etcd_lock_session_undeleted(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
+ngx_etcd_lock_client_undeleted(ngx_etcd_lock_client_t *client, ngx_str_t *key,
     ngx_uint_t failures, ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
     ngx_uint_t           level;
     ngx_msec_t           pause;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = locks->cluster;
+    cluster = client->cluster;
 
-    level = (locks->nundeleted == 0) ? NGX_LOG_ERR : NGX_LOG_INFO;
+    level = (client->nundeleted == 0) ? NGX_LOG_ERR : NGX_LOG_INFO;
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was not "
@@ -56,61 +56,61 @@ ngx_etcd_lock_session_undeleted(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
                   ngx_etcd_shown(key), ngx_etcd_grpc_status_name(status), text);
 
     if (failures == 0) {
-        locks->nundeleted++;
+        client->nundeleted++;
     }
 
-    pause = NGX_ETCD_LOCK_SESSION_AGAIN
-            << ngx_min(failures, NGX_ETCD_LOCK_SESSION_DOUBLINGS);
+    pause = NGX_ETCD_LOCK_CLIENT_AGAIN
+            << ngx_min(failures, NGX_ETCD_LOCK_CLIENT_DOUBLINGS);
 
     return ngx_etcd_backoff_around(pause);
 }
 
 
 void
-ngx_etcd_lock_session_check(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_check(ngx_etcd_lock_client_t *client)
 {
-    if (!locks->timer.timer_set) {
-        ngx_add_timer(&locks->timer,
-                      NGX_ETCD_LOCK_SESSION_TICK
+    if (!client->timer.timer_set) {
+        ngx_add_timer(&client->timer,
+                      NGX_ETCD_LOCK_CLIENT_TICK
                       + (ngx_msec_t) ngx_random()
-                        % NGX_ETCD_LOCK_SESSION_TICK);
+                        % NGX_ETCD_LOCK_CLIENT_TICK);
     }
 }
 
 
 void
-ngx_etcd_lock_session_unknown(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_unknown(ngx_etcd_lock_client_t *client)
 {
-    if (locks->unknown == 0) {
-        locks->searched = ngx_current_msec;
+    if (client->unknown == 0) {
+        client->searched = ngx_current_msec;
     }
 
-    locks->unknown = ngx_etcd_clock();
+    client->unknown = ngx_etcd_clock();
 
-    ngx_etcd_lock_session_check(locks);
+    ngx_etcd_lock_client_check(client);
 }
 
 
 ngx_uint_t
-ngx_etcd_lock_session_valid(ngx_etcd_lock_session_t *locks)
+ngx_etcd_lock_client_valid(ngx_etcd_lock_client_t *client)
 {
-    return locks->session.state == NGX_ETCD_SESSION_HELD
-           && !locks->cluster->foreign
-           && locks->session.lease.deadline > ngx_etcd_clock();
+    return client->session.state == NGX_ETCD_SESSION_HELD
+           && !client->cluster->foreign
+           && client->session.lease.deadline > ngx_etcd_clock();
 }
 
 
 void
-ngx_etcd_lock_session_know(ngx_etcd_lock_session_t *locks, ngx_str_t *prefix)
+ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client, ngx_str_t *prefix)
 {
-    if (locks->prefix.len != 0) {
+    if (client->prefix.len != 0) {
         return;
     }
 
-    locks->prefix.data = ngx_pstrdup(locks->cluster->pool, prefix);
+    client->prefix.data = ngx_pstrdup(client->cluster->pool, prefix);
 
-    if (locks->prefix.data != NULL) {
-        locks->prefix.len = prefix->len;
+    if (client->prefix.data != NULL) {
+        client->prefix.len = prefix->len;
     }
 }
 
@@ -161,7 +161,7 @@ ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
     }
 
     lock_queue->foreign = 1;
-    cluster = lock_queue->locks->cluster;
+    cluster = lock_queue->client->cluster;
 
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": lock \"%V\": key \"%V\" is not named "
@@ -321,13 +321,13 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 ngx_int_t
 ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
 {
-    u_char                   *p;
-    ngx_str_t                *ns;
-    ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_lock_session_t  *locks;
+    u_char                  *p;
+    ngx_str_t               *ns;
+    ngx_etcd_mirror_t       *mirror;
+    ngx_etcd_lock_client_t  *client;
 
-    locks = lock_queue->locks;
-    ns = &locks->cluster->conf->key_namespace;
+    client = lock_queue->client;
+    ns = &client->cluster->conf->key_namespace;
 
     p = ngx_pnalloc(lock_queue->pool, ns->len + lock_queue->prefix.len);
     if (p == NULL) {
@@ -349,7 +349,7 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
 
     mirror = &lock_queue->mirror;
 
-    mirror->name = locks->name;
+    mirror->name = client->name;
     mirror->entries.ordered = 1;
     mirror->changed = ngx_etcd_lock_queue_changed;
     mirror->removed = ngx_etcd_lock_queue_removed;
@@ -360,13 +360,13 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
     mirror->watch.prompt = 1;
     mirror->watch.pool = lock_queue->pool;
 
-    ngx_etcd_mirror_init(mirror, locks->cluster->log);
+    ngx_etcd_mirror_init(mirror, client->cluster->log);
 
     ngx_queue_init(&lock_queue->keys);
     ngx_queue_init(&lock_queue->leaving);
-    ngx_queue_insert_tail(&locks->lock_queues, &lock_queue->queue);
+    ngx_queue_insert_tail(&client->lock_queues, &lock_queue->queue);
 
-    ngx_etcd_lock_session_know(locks, &lock_queue->from);
+    ngx_etcd_lock_client_know(client, &lock_queue->from);
 
     return NGX_OK;
 }
@@ -411,7 +411,7 @@ ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 
     if (!lock_queue->watched) {
         lock_queue->watched = (ngx_etcd_mirror_start(&lock_queue->mirror,
-                                                     lock_queue->locks->stream)
+                                                     lock_queue->client->stream)
                             == NGX_OK);
     }
 }
@@ -442,7 +442,7 @@ ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
     ngx_etcd_mutex_t    *mutex;
     ngx_etcd_session_t  *session;
 
-    session = &lock_queue->locks->session;
+    session = &lock_queue->client->session;
 
     if (session->state == NGX_ETCD_SESSION_WAITING && session->full) {
         ngx_etcd_lock_queue_refuse(lock_queue);
@@ -580,7 +580,7 @@ ngx_etcd_lock_queue_wait(ngx_etcd_lock_queue_t *lock_queue)
 
     lock_queue->poll.read = ngx_current_msec;
 
-    ngx_etcd_lock_session_check(lock_queue->locks);
+    ngx_etcd_lock_client_check(lock_queue->client);
 }
 
 
@@ -684,7 +684,7 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
         } else if (rc == NGX_OK) {
 
             ngx_log_debug2(NGX_LOG_DEBUG_EVENT,
-                           lock_queue->locks->cluster->log, 0,
+                           lock_queue->client->cluster->log, 0,
                            "etcd lock: key \"%V\" of revision %L is first by "
                            "a read", ngx_etcd_shown(&mutex->key),
                            mutex->created);
@@ -692,7 +692,7 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
             if (!poll->missed) {
                 poll->missed = 1;
                 poll->ahead = ngx_current_msec;
-                ngx_etcd_lock_session_check(lock_queue->locks);
+                ngx_etcd_lock_client_check(lock_queue->client);
             }
 
             mutex->handlers->first(mutex);
@@ -755,7 +755,7 @@ ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue)
     request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
     request->keys_only = 1;
 
-    range->cluster = lock_queue->locks->cluster;
+    range->cluster = lock_queue->client->cluster;
     range->done = ngx_etcd_lock_queue_read_done;
     range->data = lock_queue;
 

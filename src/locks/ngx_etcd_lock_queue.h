@@ -16,9 +16,9 @@
  * the waiting key is among the first, it holds the lock, whatever the watch has
  * reported: keys that are put later have higher create revisions.
  *
- * The lock queues of one process in one cluster share a client of their own, the
- * session whose lease their keys have, the batch that puts and deletes keys, and
- * the stream that watches their prefixes.
+ * The lock queues of one process in one cluster share a lock client: a client
+ * of their own, the session whose lease their keys have, the batch that puts
+ * and deletes keys, and the stream that watches their prefixes.
  */
 
 
@@ -43,19 +43,19 @@
  * to as much
  */
 
-#define NGX_ETCD_LOCK_SESSION_TICK  100
+#define NGX_ETCD_LOCK_CLIENT_TICK  100
 
 /* ms; a key that is held for longer is watched */
 
-#define NGX_ETCD_LOCK_SESSION_YOUNG  100
+#define NGX_ETCD_LOCK_CLIENT_YOUNG  100
 
 /*
  * ms, on average, until the deletion of a key is repeated; twice as long after
  * each further failure, DOUBLINGS times at most
  */
 
-#define NGX_ETCD_LOCK_SESSION_AGAIN      1000
-#define NGX_ETCD_LOCK_SESSION_DOUBLINGS  3
+#define NGX_ETCD_LOCK_CLIENT_AGAIN      1000
+#define NGX_ETCD_LOCK_CLIENT_DOUBLINGS  3
 
 
 typedef struct {
@@ -92,7 +92,7 @@ typedef struct {
     unsigned                     again:1;      /* requested after the end */
     unsigned                     searching:1;
     unsigned                     answered:1;   /* the search */
-} ngx_etcd_lock_session_t;
+} ngx_etcd_lock_client_t;
 
 
 typedef enum {
@@ -145,12 +145,12 @@ struct ngx_etcd_mutex_s {
     const ngx_etcd_mutex_handlers_t  *handlers;
     ngx_queue_t                  queue;        /* keys or leaving, of the lock
                                                   queue or of the session */
-    ngx_etcd_lock_session_t     *locks;
+    ngx_etcd_lock_client_t      *client;
     ngx_etcd_lock_queue_t       *lock_queue;   /* NULL: the mutex has left it */
-    ngx_queue_t                  age;          /* in locks->young */
+    ngx_queue_t                  age;          /* in client->young */
     uint64_t                     since;        /* of HELD, ngx_etcd_clock() */
     int64_t                      lease;
-    ngx_str_node_t               node;         /* in locks->keys */
+    ngx_str_node_t               node;         /* in client->keys */
     ngx_uint_t                   number;       /* in the key's name; 0: not
                                                   named */
     ngx_uint_t                   failures;     /* of deletions */
@@ -200,7 +200,7 @@ typedef struct {
 struct ngx_etcd_lock_queue_s {
     /* set by the caller, the rest zeroed */
 
-    ngx_etcd_lock_session_t     *locks;
+    ngx_etcd_lock_client_t      *client;
     ngx_str_t                    prefix;       /* without the namespace, with
                                                   the slash; must stay */
     ngx_uint_t                   permits;
@@ -212,7 +212,7 @@ struct ngx_etcd_lock_queue_s {
 
     /* private */
 
-    ngx_queue_t                  queue;        /* in locks->lock_queues */
+    ngx_queue_t                  queue;        /* in client->lock_queues */
     ngx_queue_t                  keys;         /* of this client */
     ngx_str_t                    from;         /* the range, with the
                                                   namespace */
@@ -243,35 +243,35 @@ struct ngx_etcd_lock_queue_s {
  * kept: a key of that name is the witness of renewals while the key of no held
  * lock can be one.  Without memory, the next prefix is kept.
  */
-void ngx_etcd_lock_session_know(ngx_etcd_lock_session_t *locks,
+void ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client,
     ngx_str_t *prefix);
 
 /*
  * A lock is wanted, held, or being released from enter() to leave(): meanwhile
  * pauses before attempts to reach etcd are short.
  */
-void ngx_etcd_lock_session_enter(ngx_etcd_lock_session_t *locks);
-void ngx_etcd_lock_session_leave(ngx_etcd_lock_session_t *locks);
+void ngx_etcd_lock_client_enter(ngx_etcd_lock_client_t *client);
+void ngx_etcd_lock_client_leave(ngx_etcd_lock_client_t *client);
 
 /*
  * Reports that a released key was not deleted, the given number of times before
  * now.  Returns the time, in ms, until the deletion is repeated.
  */
-ngx_msec_t ngx_etcd_lock_session_undeleted(ngx_etcd_lock_session_t *locks,
+ngx_msec_t ngx_etcd_lock_client_undeleted(ngx_etcd_lock_client_t *client,
     ngx_str_t *key, ngx_uint_t failures, ngx_etcd_grpc_status_e status,
     ngx_str_t *text);
 
 /* Something is not known for certain, and is checked soon. */
-void ngx_etcd_lock_session_check(ngx_etcd_lock_session_t *locks);
+void ngx_etcd_lock_client_check(ngx_etcd_lock_client_t *client);
 
 /*
  * The lease may have a key of which no mutex knows: the keys of the lease are
  * searched until it is given up.
  */
-void ngx_etcd_lock_session_unknown(ngx_etcd_lock_session_t *locks);
+void ngx_etcd_lock_client_unknown(ngx_etcd_lock_client_t *client);
 
 /* Returns 1 if the lease is held, and no other client can have its keys now. */
-ngx_uint_t ngx_etcd_lock_session_valid(ngx_etcd_lock_session_t *locks);
+ngx_uint_t ngx_etcd_lock_client_valid(ngx_etcd_lock_client_t *client);
 
 
 /* Joins the lock queue to the session.  NGX_ERROR: no memory. */

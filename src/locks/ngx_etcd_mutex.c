@@ -37,7 +37,7 @@ static const ngx_etcd_mutex_handlers_t  ngx_etcd_mutex_handlers = {
 static ngx_uint_t
 ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_session_t  *session = &mutex->locks->session;
+    ngx_etcd_session_t  *session = &mutex->client->session;
 
     return session->state == NGX_ETCD_SESSION_HELD
            && session->lease.id == mutex->lease;
@@ -54,7 +54,7 @@ ngx_etcd_mutex_named(ngx_etcd_mutex_t *mutex, ngx_uint_t number)
     mutex->node.node.key = ngx_crc32_long(mutex->key.data,
                                           mutex->key.len);
 
-    ngx_rbtree_insert(&mutex->locks->keys, &mutex->node.node);
+    ngx_rbtree_insert(&mutex->client->keys, &mutex->node.node);
 }
 
 
@@ -63,7 +63,7 @@ ngx_etcd_mutex_unnamed(ngx_etcd_mutex_t *mutex)
 {
     if (mutex->number != 0) {
         mutex->number = 0;
-        ngx_rbtree_delete(&mutex->locks->keys, &mutex->node.node);
+        ngx_rbtree_delete(&mutex->client->keys, &mutex->node.node);
     }
 }
 
@@ -74,11 +74,11 @@ ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
     ngx_etcd_event_stop(&mutex->timer);
 
     if (mutex->failures != 0) {
-        mutex->locks->nundeleted--;
+        mutex->client->nundeleted--;
     }
 
     ngx_etcd_mutex_unnamed(mutex);
-    ngx_etcd_lock_session_leave(mutex->locks);
+    ngx_etcd_lock_client_leave(mutex->client);
 
     ngx_free(mutex);
 }
@@ -116,9 +116,9 @@ ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     mutex->writing = 0;
 
     if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
-        pause = ngx_etcd_lock_session_undeleted(mutex->locks,
-                                    &mutex->key, mutex->failures++,
-                                    status, text);
+        pause = ngx_etcd_lock_client_undeleted(mutex->client, &mutex->key,
+                                               mutex->failures++, status,
+                                               text);
 
         ngx_add_timer(&mutex->timer, pause);
         return;
@@ -172,11 +172,11 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
      */
 
     if (mutex->lock_queue != NULL && !mutex->lock_queue->watched) {
-        ngx_etcd_txn_batch_add_lazy(&mutex->locks->batch, op);
+        ngx_etcd_txn_batch_add_lazy(&mutex->client->batch, op);
         return;
     }
 
-    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
+    ngx_etcd_txn_batch_add(&mutex->client->batch, op);
 }
 
 
@@ -194,7 +194,7 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue)
     ngx_log_t         *log;
     ngx_etcd_mutex_t  *mutex;
 
-    log = lock_queue->locks->cluster->log;
+    log = lock_queue->client->cluster->log;
 
     mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + lock_queue->from.len
                        + NGX_ETCD_MUTEX_NAME_LEN, log);
@@ -208,7 +208,7 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue)
     mutex->key.data = p;
     mutex->own.data = p + lock_queue->from.len - lock_queue->prefix.len;
 
-    mutex->locks = lock_queue->locks;
+    mutex->client = lock_queue->client;
     mutex->lock_queue = lock_queue;
     mutex->handlers = &ngx_etcd_mutex_handlers;
 
@@ -216,7 +216,7 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue)
 
     ngx_queue_insert_tail(&lock_queue->keys, &mutex->queue);
 
-    ngx_etcd_lock_session_enter(lock_queue->locks);
+    ngx_etcd_lock_client_enter(lock_queue->client);
     ngx_etcd_lock_queue_advance(lock_queue);
 
     return mutex;
@@ -239,7 +239,7 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
     }
 
     number = lock_queue->nfree ? lock_queue->free[--lock_queue->nfree]
-                               : ++mutex->locks->serial;
+                               : ++mutex->client->serial;
     mutex->doubtful = 0;
 
     p = mutex->own.data + lock_queue->prefix.len;
@@ -263,7 +263,7 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
         "failed", "releasing"
     };
 
-    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->locks->cluster->log, 0,
+    ngx_log_debug4(NGX_LOG_DEBUG_EVENT, mutex->client->cluster->log, 0,
                    "etcd lock: key \"%V\" of revision %L: %s, was %s",
                    ngx_etcd_shown(&mutex->key), mutex->created,
                    names[state], names[mutex->state]);
@@ -308,12 +308,12 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_NOT_FOUND) {
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&mutex->locks->session,
+        ngx_etcd_session_replace(&mutex->client->session,
                                  "etcd does not have it");
         return;
     }
 
-    cluster = mutex->locks->cluster;
+    cluster = mutex->client->cluster;
 
     ngx_log_error(NGX_LOG_ERR, cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was not put: "
@@ -331,13 +331,13 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_lock_session_t  *locks;
+    ngx_etcd_lock_client_t  *client;
 
-    locks = mutex->locks;
+    client = mutex->client;
 
-    if (!ngx_etcd_lock_session_valid(locks)) {
+    if (!ngx_etcd_lock_client_valid(client)) {
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&locks->session, "its deadline has passed");
+        ngx_etcd_session_replace(&client->session, "its deadline has passed");
         return;
     }
 
@@ -346,8 +346,8 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
 
     if (!mutex->lock_queue->watched) {
         mutex->young = 1;
-        ngx_queue_insert_tail(&locks->young, &mutex->age);
-        ngx_etcd_lock_session_check(locks);
+        ngx_queue_insert_tail(&client->young, &mutex->age);
+        ngx_etcd_lock_client_check(client);
     }
 
     ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
@@ -384,7 +384,7 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
         mutex->doubtful = 1;
 
         if (ngx_etcd_mutex_leased(mutex)) {
-            ngx_etcd_lock_session_unknown(mutex->locks);
+            ngx_etcd_lock_client_unknown(mutex->client);
         }
     }
 
@@ -406,7 +406,7 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
 
     } else if (op->found <= lock_queue->latest) {
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_session_replace(&mutex->locks->session,
+        ngx_etcd_session_replace(&mutex->client->session,
                                  "etcd has another history");
 
     } else {
@@ -438,7 +438,7 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_txn_op_t  *op;
 
-    mutex->lease = mutex->locks->session.lease.id;
+    mutex->lease = mutex->client->session.lease.id;
     mutex->created = 0;
     mutex->lock_queue->acquiring = 1;
 
@@ -457,7 +457,7 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
 
     mutex->writing = 1;
 
-    ngx_etcd_txn_batch_add(&mutex->locks->batch, op);
+    ngx_etcd_txn_batch_add(&mutex->client->batch, op);
 }
 
 
@@ -538,7 +538,7 @@ ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
 
     request->key = ngx_etcd_bytes(&mutex->key);
 
-    mutex->read.cluster = mutex->locks->cluster;
+    mutex->read.cluster = mutex->client->cluster;
     mutex->read.done = ngx_etcd_mutex_checked;
     mutex->read.data = mutex;
 
@@ -559,7 +559,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = mutex->locks->cluster;
+    cluster = mutex->client->cluster;
 
     switch (mutex->state) {
 
@@ -573,7 +573,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 
         /* the key exists if it is a former history that does not have it */
 
-        ngx_etcd_lock_session_unknown(mutex->locks);
+        ngx_etcd_lock_client_unknown(mutex->client);
         ngx_etcd_mutex_again(mutex);
         ngx_etcd_lock_queue_advance(mutex->lock_queue);
         break;
@@ -599,8 +599,8 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 void
 ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 {
-    ngx_etcd_lock_queue_t  *lock_queue;
-    ngx_etcd_mutex_state_e  state;
+    ngx_etcd_lock_queue_t   *lock_queue;
+    ngx_etcd_mutex_state_e   state;
 
     lock_queue = mutex->lock_queue;
     state = mutex->state;
@@ -654,7 +654,7 @@ ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue)
 
 
 void
-ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
+ngx_etcd_mutex_found(ngx_etcd_lock_client_t *client, ngx_str_t *key,
     int64_t revision)
 {
     size_t               n;
@@ -664,9 +664,9 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     ngx_etcd_mutex_t    *mutex;
     ngx_etcd_cluster_t  *cluster;
 
-    cluster = locks->cluster;
+    cluster = client->cluster;
 
-    n = ngx_sprintf(name, "/%xL-", locks->session.lease.id) - name;
+    n = ngx_sprintf(name, "/%xL-", client->session.lease.id) - name;
     last = key->data + key->len;
 
     for (p = last; p > key->data && p[-1] != '-'; p--) { /* void */ }
@@ -676,7 +676,7 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
     if ((size_t) (p - key->data) < n
         || ngx_memcmp(p - n, name, n) != 0
         || number <= 0
-        || ngx_str_rbtree_lookup(&locks->keys, key,
+        || ngx_str_rbtree_lookup(&client->keys, key,
                                  ngx_crc32_long(key->data, key->len))
            != NULL)
     {
@@ -694,8 +694,8 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
                   ngx_etcd_shown(key));
 
     mutex->state = NGX_ETCD_MUTEX_RELEASING;
-    mutex->locks = locks;
-    mutex->lease = locks->session.lease.id;
+    mutex->client = client;
+    mutex->lease = client->session.lease.id;
     mutex->op.latest = revision;
     mutex->key.data = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
     mutex->key.len = key->len;
@@ -703,10 +703,10 @@ ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
 
     ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex,
                               cluster->log);
-    ngx_etcd_lock_session_enter(locks);
+    ngx_etcd_lock_client_enter(client);
     ngx_etcd_mutex_named(mutex, number);
 
-    ngx_queue_insert_tail(&locks->leaving, &mutex->queue);
+    ngx_queue_insert_tail(&client->leaving, &mutex->queue);
 
     ngx_etcd_mutex_delete(mutex);
 }

@@ -56,14 +56,14 @@ ngx_uint_t ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue);
 /* the key of the mutex does not exist any more */
 void ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex);
 
-/* the mutex is not among locks->young any more */
+/* the mutex is not among client->young any more */
 void ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex);
 
 /*
  * The lease has the key at that revision: if the name is LEASE-NUMBER, and no
  * mutex has it, the key is deleted.
  */
-void ngx_etcd_mutex_found(ngx_etcd_lock_session_t *locks, ngx_str_t *key,
+void ngx_etcd_mutex_found(ngx_etcd_lock_client_t *client, ngx_str_t *key,
     int64_t revision);
 
 /* the lease of the key is lost */

@@ -277,7 +277,7 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
 
     ngx_etcd_event_init(&lock->post, post, lock, locks->client->cluster->log);
 
-    lock->lock_queue.locks = locks->client;
+    lock->lock_queue.client = locks->client;
     lock->lock_queue.prefix = lock->node.str;
     lock->lock_queue.permits = name->permits;
     lock->lock_queue.pool = pool;

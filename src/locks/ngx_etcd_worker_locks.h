@@ -115,7 +115,7 @@ struct ngx_etcd_grant_s {
 
 typedef struct {
     ngx_etcd_conf_t             *conf;
-    ngx_etcd_lock_session_t     *client;
+    ngx_etcd_lock_client_t      *client;
     ngx_rbtree_t                 tree;         /* ngx_etcd_lock_t by prefix */
     ngx_rbtree_node_t            sentinel;
     ngx_queue_t                  idle;         /* idle locks, the longest idle

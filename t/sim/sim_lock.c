@@ -695,7 +695,7 @@ sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
     ngx_etcd_session_t  *session;
 
     mutex = key->mutex;
-    session = &mutex->locks->session;
+    session = &mutex->client->session;
     youngest = &worker->youngest;
 
     if (mutex->created != youngest->created || youngest->twins
@@ -706,7 +706,7 @@ sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 
     sent = sim_renewed(&session->lease);
 
-    if ((mutex->since + NGX_ETCD_LOCK_SESSION_YOUNG) * SIM_MS <= sent) {
+    if ((mutex->since + NGX_ETCD_LOCK_CLIENT_YOUNG) * SIM_MS <= sent) {
         sim_read(worker->proc, &mutex->key, mutex->created, sent);
     }
 }
