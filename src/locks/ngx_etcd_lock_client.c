@@ -131,7 +131,7 @@ ngx_etcd_lock_client_searched(ngx_etcd_lease_ttl_t *search, uint64_t until)
     client->searched = ngx_current_msec;
 
     if (client->answered
-        && client->keys.root == client->keys.sentinel
+        && client->mutexes.root == client->mutexes.sentinel
         && ngx_etcd_clock() - client->unknown >= NGX_ETCD_LOCK_CLIENT_LATE)
     {
         ngx_etcd_session_give_up(&client->session,
@@ -229,8 +229,8 @@ ngx_etcd_lock_client_youngest(ngx_etcd_lock_client_t *client, int64_t created)
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
-        for (m = ngx_queue_head(&lock_queue->keys);
-             m != ngx_queue_sentinel(&lock_queue->keys);
+        for (m = ngx_queue_head(&lock_queue->mutexes);
+             m != ngx_queue_sentinel(&lock_queue->mutexes);
              m = ngx_queue_next(m))
         {
             mutex = ngx_queue_data(m, ngx_etcd_mutex_t, queue);
@@ -332,8 +332,8 @@ ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_client_t *client)
     {
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
-        for (m = ngx_queue_head(&lock_queue->keys);
-             m != ngx_queue_sentinel(&lock_queue->keys);
+        for (m = ngx_queue_head(&lock_queue->mutexes);
+             m != ngx_queue_sentinel(&lock_queue->mutexes);
              m = ngx_queue_next(m))
         {
             ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
@@ -402,7 +402,7 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     ngx_queue_init(&client->leaving);
     ngx_queue_init(&client->young);
 
-    ngx_rbtree_init(&client->keys, &client->sentinel,
+    ngx_rbtree_init(&client->mutexes, &client->sentinel,
                     ngx_str_rbtree_insert_value);
 
     ngx_etcd_event_init_timer(&client->timer, ngx_etcd_lock_client_timer,

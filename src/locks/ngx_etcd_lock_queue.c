@@ -200,8 +200,8 @@ ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
     ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
          q = ngx_queue_next(q))
     {
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
@@ -253,8 +253,8 @@ ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
 
     lock_queue->newer = 0;
 
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
          q = next)
     {
         next = ngx_queue_next(q);
@@ -282,8 +282,8 @@ ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue)
     ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
          q = ngx_queue_next(q))
     {
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
@@ -362,7 +362,7 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
 
     ngx_etcd_mirror_init(mirror, client->cluster->log);
 
-    ngx_queue_init(&lock_queue->keys);
+    ngx_queue_init(&lock_queue->mutexes);
     ngx_queue_init(&lock_queue->leaving);
     ngx_queue_insert_tail(&client->lock_queues, &lock_queue->queue);
 
@@ -385,7 +385,7 @@ ngx_etcd_lock_queue_stop_read(ngx_etcd_lock_queue_t *lock_queue)
 ngx_int_t
 ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue)
 {
-    if (!ngx_queue_empty(&lock_queue->keys)
+    if (!ngx_queue_empty(&lock_queue->mutexes)
         || !ngx_queue_empty(&lock_queue->leaving)
         || lock_queue->acquiring)
     {
@@ -423,8 +423,8 @@ ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
     ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
          q = ngx_queue_next(q))
     {
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
@@ -473,8 +473,8 @@ ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
     ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
          q = ngx_queue_next(q))
     {
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
@@ -666,8 +666,8 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
 
     poll = &lock_queue->poll;
 
-    for (q = ngx_queue_head(&lock_queue->keys);
-         q != ngx_queue_sentinel(&lock_queue->keys);
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
          q = ngx_queue_next(q))
     {
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);

@@ -64,7 +64,7 @@ typedef struct {
     ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_session_t           session;
     ngx_etcd_txn_batch_t         batch;
-    ngx_rbtree_t                 keys;         /* of mutexes, by name */
+    ngx_rbtree_t                 mutexes;      /* by the names of their keys */
     ngx_rbtree_node_t            sentinel;
 
     ngx_str_t                    name;         /* for logs */
@@ -143,14 +143,14 @@ struct ngx_etcd_mutex_s {
     /* private */
 
     const ngx_etcd_mutex_handlers_t  *handlers;
-    ngx_queue_t                  queue;        /* keys or leaving, of the lock
+    ngx_queue_t                  queue;        /* mutexes or leaving, of the
                                                   queue or of the session */
     ngx_etcd_lock_client_t      *client;
     ngx_etcd_lock_queue_t       *lock_queue;   /* NULL: the mutex has left it */
     ngx_queue_t                  age;          /* in client->young */
     uint64_t                     since;        /* of HELD, ngx_etcd_clock() */
     int64_t                      lease;
-    ngx_str_node_t               node;         /* in client->keys */
+    ngx_str_node_t               node;         /* in client->mutexes */
     ngx_uint_t                   number;       /* in the key's name; 0: not
                                                   named */
     ngx_uint_t                   failures;     /* of deletions */
@@ -213,7 +213,7 @@ struct ngx_etcd_lock_queue_s {
     /* private */
 
     ngx_queue_t                  queue;        /* in client->lock_queues */
-    ngx_queue_t                  keys;         /* of this client */
+    ngx_queue_t                  mutexes;      /* of this client */
     ngx_str_t                    from;         /* the range, with the
                                                   namespace */
     ngx_str_t                    to;

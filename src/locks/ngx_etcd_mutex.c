@@ -54,7 +54,7 @@ ngx_etcd_mutex_named(ngx_etcd_mutex_t *mutex, ngx_uint_t number)
     mutex->node.node.key = ngx_crc32_long(mutex->key.data,
                                           mutex->key.len);
 
-    ngx_rbtree_insert(&mutex->client->keys, &mutex->node.node);
+    ngx_rbtree_insert(&mutex->client->mutexes, &mutex->node.node);
 }
 
 
@@ -63,7 +63,7 @@ ngx_etcd_mutex_unnamed(ngx_etcd_mutex_t *mutex)
 {
     if (mutex->number != 0) {
         mutex->number = 0;
-        ngx_rbtree_delete(&mutex->client->keys, &mutex->node.node);
+        ngx_rbtree_delete(&mutex->client->mutexes, &mutex->node.node);
     }
 }
 
@@ -214,7 +214,7 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue)
 
     ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex, log);
 
-    ngx_queue_insert_tail(&lock_queue->keys, &mutex->queue);
+    ngx_queue_insert_tail(&lock_queue->mutexes, &mutex->queue);
 
     ngx_etcd_lock_client_enter(lock_queue->client);
     ngx_etcd_lock_queue_advance(lock_queue);
@@ -676,7 +676,7 @@ ngx_etcd_mutex_found(ngx_etcd_lock_client_t *client, ngx_str_t *key,
     if ((size_t) (p - key->data) < n
         || ngx_memcmp(p - n, name, n) != 0
         || number <= 0
-        || ngx_str_rbtree_lookup(&client->keys, key,
+        || ngx_str_rbtree_lookup(&client->mutexes, key,
                                  ngx_crc32_long(key->data, key->len))
            != NULL)
     {

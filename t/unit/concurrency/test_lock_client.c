@@ -121,7 +121,7 @@ test_lock_client_found(ngx_pool_t *pool)
     client->session.lease.id = 0x1a2b;
 
     ngx_queue_init(&client->leaving);
-    ngx_rbtree_init(&client->keys, &client->sentinel,
+    ngx_rbtree_init(&client->mutexes, &client->sentinel,
                     ngx_str_rbtree_insert_value);
     ngx_etcd_txn_batch_init(&client->batch, client->cluster);
 
@@ -147,7 +147,7 @@ test_lock_client_found(ngx_pool_t *pool)
     /* without memory for the first mutex, the key's second sight makes one */
 
     tap_check(n == 1);
-    tap_check(client->keys.root == client->keys.sentinel);
+    tap_check(client->mutexes.root == client->mutexes.sentinel);
 
     ngx_etcd_txn_batch_done(&client->batch);
 }
