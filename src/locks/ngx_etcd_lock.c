@@ -47,59 +47,59 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
 }
 
 
-/* Gives the key to the first waiter. */
+/* Gives the permit to the first waiter. */
 
 static void
-ngx_etcd_lock_give(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_give(ngx_etcd_lock_permit_t *permit)
 {
     ngx_queue_t       *q;
     ngx_etcd_lock_t   *lock;
     ngx_etcd_grant_t  *grant;
 
-    lock = key->lock;
+    lock = permit->lock;
 
     q = ngx_queue_head(&lock->waiters);
     grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
 
     ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_HELD);
 
-    grant->key = key;
-    grant->token = (uint64_t) key->mutex->created;
+    grant->permit = permit;
+    grant->token = (uint64_t) permit->mutex->created;
 
     if (lock->name->handoff != 0 || lock->name->linger != 0) {
         grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
-                       + key->passes;
+                       + permit->passes;
     }
 
-    if (key->grant == NULL) {
+    if (permit->grant == NULL) {
         ngx_etcd_lock_status_held(lock, 1);
     }
 
-    key->grant = grant;
+    permit->grant = grant;
 
-    ngx_etcd_lock_status_holder(key);
+    ngx_etcd_lock_status_holder(permit);
 
     (void) ngx_atomic_fetch_add(&lock->name->stats->acquired, 1);
 }
 
 
 static ngx_int_t
-ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_next(ngx_etcd_lock_permit_t *permit)
 {
     ngx_etcd_lock_t  *lock;
 
-    lock = key->lock;
+    lock = permit->lock;
 
     if (lock->nwaiters == 0
-        || key->mutex->state != NGX_ETCD_MUTEX_HELD
+        || permit->mutex->state != NGX_ETCD_MUTEX_HELD
         || !ngx_etcd_lock_client_valid(lock->locks->client))
     {
         return NGX_DECLINED;
     }
 
-    key->passes++;
+    permit->passes++;
 
-    ngx_etcd_lock_give(key);
+    ngx_etcd_lock_give(permit);
 
     (void) ngx_atomic_fetch_add(&lock->name->stats->handoffs, 1);
 
@@ -108,42 +108,42 @@ ngx_etcd_lock_next(ngx_etcd_lock_key_t *key)
 
 
 static void
-ngx_etcd_lock_remove_key(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_remove_permit(ngx_etcd_lock_permit_t *permit)
 {
     ngx_etcd_lock_t  *lock;
 
-    lock = key->lock;
+    lock = permit->lock;
 
-    ngx_queue_remove(&key->queue);
-    lock->nkeys--;
+    ngx_queue_remove(&permit->queue);
+    lock->npermits--;
 
-    ngx_etcd_lock_keep_end(key);
+    ngx_etcd_lock_keep_end(permit);
 
-    if (key->grant != NULL) {
-        ngx_etcd_lock_status_free(key);
+    if (permit->grant != NULL) {
+        ngx_etcd_lock_status_free(permit);
         ngx_etcd_lock_status_held(lock, -1);
     }
 
-    ngx_etcd_mutex_release(key->mutex);
-    ngx_free(key);
+    ngx_etcd_mutex_release(permit->mutex);
+    ngx_free(permit);
 }
 
 
 static void
-ngx_etcd_lock_kept(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_kept(ngx_etcd_lock_permit_t *permit)
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_lock_keep_state(key);
+    rc = ngx_etcd_lock_keep_state(permit);
 
     if (rc == NGX_AGAIN) {
         return;
     }
 
-    ngx_etcd_lock_keep_end(key);
+    ngx_etcd_lock_keep_end(permit);
 
-    if (rc != NGX_OK || ngx_etcd_lock_next(key) != NGX_OK) {
-        ngx_etcd_lock_remove_key(key);
+    if (rc != NGX_OK || ngx_etcd_lock_next(permit) != NGX_OK) {
+        ngx_etcd_lock_remove_permit(permit);
     }
 }
 
@@ -170,20 +170,20 @@ ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
 
 
 static void
-ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_give_first(ngx_etcd_lock_permit_t *permit)
 {
     ngx_etcd_lock_t  *lock;
 
-    lock = key->lock;
+    lock = permit->lock;
 
     if (lock->nwaiters == 0) {
-        ngx_etcd_lock_remove_key(key);
+        ngx_etcd_lock_remove_permit(permit);
         return;
     }
 
-    key->since = ngx_current_msec;
+    permit->since = ngx_current_msec;
 
-    ngx_etcd_lock_give(key);
+    ngx_etcd_lock_give(permit);
 
     if (lock->nheld >= lock->name->permits) {
         ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
@@ -194,7 +194,7 @@ ngx_etcd_lock_give_first(ngx_etcd_lock_key_t *key)
 static void
 ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
 {
-    grant->key = NULL;
+    grant->permit = NULL;
 
     if (grant->opened) {
         grant->state = NGX_ETCD_GRANT_LOST;
@@ -211,22 +211,22 @@ ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
 
 
 static void
-ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_permit_changed(ngx_etcd_lock_permit_t *permit)
 {
     ngx_uint_t         permanent;
     ngx_etcd_lock_t   *lock;
     ngx_etcd_grant_t  *grant;
 
-    lock = key->lock;
+    lock = permit->lock;
 
-    switch (key->mutex->state) {
+    switch (permit->mutex->state) {
 
     case NGX_ETCD_MUTEX_HELD:
-        if (key->kept) {
-            ngx_etcd_lock_kept(key);
+        if (permit->kept) {
+            ngx_etcd_lock_kept(permit);
 
-        } else if (key->grant == NULL) {
-            ngx_etcd_lock_give_first(key);
+        } else if (permit->grant == NULL) {
+            ngx_etcd_lock_give_first(permit);
         }
 
         break;
@@ -237,9 +237,9 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
         break;
 
     case NGX_ETCD_MUTEX_LOST:
-        grant = key->grant;
+        grant = permit->grant;
 
-        ngx_etcd_lock_remove_key(key);
+        ngx_etcd_lock_remove_permit(permit);
 
         if (grant != NULL) {
             ngx_etcd_lock_lose(grant);
@@ -250,9 +250,9 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
     case NGX_ETCD_MUTEX_FAILED:
         /* waiters with time left may succeed later, unless it is permanent */
 
-        permanent = !ngx_etcd_backoff_retriable(key->mutex->status);
+        permanent = !ngx_etcd_backoff_retriable(permit->mutex->status);
 
-        ngx_etcd_lock_remove_key(key);
+        ngx_etcd_lock_remove_permit(permit);
         ngx_etcd_lock_expire(lock, permanent, NGX_ETCD_GRANT_UNAVAILABLE);
         break;
 
@@ -269,35 +269,35 @@ ngx_etcd_lock_key(ngx_etcd_lock_key_t *key)
  */
 
 static ngx_uint_t
-ngx_etcd_lock_wants_key(ngx_etcd_lock_t *lock)
+ngx_etcd_lock_wants_permit(ngx_etcd_lock_t *lock)
 {
     return lock->nwaiters != 0
-           && lock->nkeys == lock->nheld
-           && lock->nkeys + ngx_etcd_mutex_leaving(&lock->lock_queue)
+           && lock->npermits == lock->nheld
+           && lock->npermits + ngx_etcd_mutex_leaving(&lock->lock_queue)
               < lock->name->permits;
 }
 
 
 static ngx_int_t
-ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
+ngx_etcd_lock_add_permit(ngx_etcd_lock_t *lock)
 {
-    ngx_etcd_lock_key_t  *key;
+    ngx_etcd_lock_permit_t  *permit;
 
-    key = ngx_calloc(sizeof(ngx_etcd_lock_key_t), lock->post.log);
-    if (key == NULL) {
+    permit = ngx_calloc(sizeof(ngx_etcd_lock_permit_t), lock->post.log);
+    if (permit == NULL) {
         return NGX_ERROR;
     }
 
-    key->lock = lock;
+    permit->lock = lock;
 
-    key->mutex = ngx_etcd_mutex_create(&lock->lock_queue);
-    if (key->mutex == NULL) {
-        ngx_free(key);
+    permit->mutex = ngx_etcd_mutex_create(&lock->lock_queue);
+    if (permit->mutex == NULL) {
+        ngx_free(permit);
         return NGX_ERROR;
     }
 
-    ngx_queue_insert_head(&lock->keys, &key->queue);
-    lock->nkeys++;
+    ngx_queue_insert_head(&lock->permits, &permit->queue);
+    lock->npermits++;
 
     return NGX_OK;
 }
@@ -306,22 +306,22 @@ ngx_etcd_lock_add_key(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t          *q, *next;
-    ngx_etcd_lock_key_t  *key;
+    ngx_queue_t             *q, *next;
+    ngx_etcd_lock_permit_t  *permit;
 
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
          q = next)
     {
-        if (lock->nkeys - lock->nheld - lock->nkept <= lock->nwaiters) {
+        if (lock->npermits - lock->nheld - lock->nkept <= lock->nwaiters) {
             return;
         }
 
         next = ngx_queue_next(q);
-        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
-        if (key->grant == NULL && !key->kept) {
-            ngx_etcd_lock_remove_key(key);
+        if (permit->grant == NULL && !permit->kept) {
+            ngx_etcd_lock_remove_permit(permit);
         }
     }
 }
@@ -334,13 +334,13 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_lock_advance(ngx_etcd_lock_t *lock)
 {
-    if (ngx_etcd_lock_wants_key(lock)) {
-        (void) ngx_etcd_lock_add_key(lock);
+    if (ngx_etcd_lock_wants_permit(lock)) {
+        (void) ngx_etcd_lock_add_permit(lock);
     }
 
     ngx_etcd_lock_surplus(lock);
 
-    if (lock->nkeys == 0 && lock->nwaiters == 0) {
+    if (lock->npermits == 0 && lock->nwaiters == 0) {
         ngx_post_event(&lock->post, &ngx_posted_events);
     }
 }
@@ -354,19 +354,20 @@ ngx_etcd_lock_post(ngx_event_t *ev)
 
     lock = ev->data;
 
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
          q = next)
     {
         next = ngx_queue_next(q);
-        ngx_etcd_lock_key(ngx_queue_data(q, ngx_etcd_lock_key_t, queue));
+        ngx_etcd_lock_permit_changed(ngx_queue_data(q, ngx_etcd_lock_permit_t,
+                                                    queue));
     }
 
-    if (lock->nwaiters != 0 || lock->nkeys != 0) {
+    if (lock->nwaiters != 0 || lock->npermits != 0) {
         ngx_etcd_lock_advance(lock);
     }
 
-    if (lock->nwaiters == 0 && lock->nkeys == 0) {
+    if (lock->nwaiters == 0 && lock->npermits == 0) {
         ngx_etcd_worker_locks_rest(lock);
     }
 }
@@ -377,17 +378,17 @@ ngx_etcd_lock_post(ngx_event_t *ev)
 static ngx_uint_t
 ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t          *q;
-    ngx_etcd_lock_key_t  *key;
+    ngx_queue_t             *q;
+    ngx_etcd_lock_permit_t  *permit;
 
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
-        if (key->mutex->state == NGX_ETCD_MUTEX_WAITING
-            || key->mutex->state == NGX_ETCD_MUTEX_CHECKING)
+        if (permit->mutex->state == NGX_ETCD_MUTEX_WAITING
+            || permit->mutex->state == NGX_ETCD_MUTEX_CHECKING)
         {
             return 1;
         }
@@ -402,8 +403,8 @@ ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
 static ngx_uint_t
 ngx_etcd_lock_taken(ngx_etcd_lock_t *lock)
 {
-    if (lock->nkeys >= lock->name->permits
-        && lock->nwaiters >= lock->nkeys - lock->nheld)
+    if (lock->npermits >= lock->name->permits
+        && lock->nwaiters >= lock->npermits - lock->nheld)
     {
         return 1;
     }
@@ -428,20 +429,20 @@ ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant)
 static void
 ngx_etcd_lock_prove(ngx_etcd_grant_t *grant)
 {
-    ngx_etcd_lock_t      *lock;
-    ngx_etcd_lock_key_t  *key;
+    ngx_etcd_lock_t         *lock;
+    ngx_etcd_lock_permit_t  *permit;
 
     if (grant->state != NGX_ETCD_GRANT_HELD || ngx_etcd_lock_held(grant)) {
         return;
     }
 
-    key = grant->key;
+    permit = grant->permit;
     lock = grant->lock;
 
     ngx_etcd_lock_lose(grant);
     ngx_delete_posted_event(&grant->event);
 
-    ngx_etcd_lock_remove_key(key);
+    ngx_etcd_lock_remove_permit(permit);
     ngx_post_event(&lock->post, &ngx_posted_events);
 }
 
@@ -572,8 +573,8 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
 {
     ngx_int_t                 rc;
     ngx_etcd_lock_t          *lock;
-    ngx_etcd_worker_locks_t  *locks;
     ngx_etcd_lock_name_t     *name;
+    ngx_etcd_worker_locks_t  *locks;
 
     name = grant->conf->name;
 
@@ -603,8 +604,8 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
 void
 ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
 {
-    ngx_etcd_lock_t      *lock;
-    ngx_etcd_lock_key_t  *key;
+    ngx_etcd_lock_t         *lock;
+    ngx_etcd_lock_permit_t  *permit;
 
     /* a grant that neither waits nor holds may outlive its lock */
 
@@ -630,16 +631,16 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         break;
 
     case NGX_ETCD_GRANT_HELD:
-        key = grant->key;
+        permit = grant->permit;
 
         grant->state = NGX_ETCD_GRANT_ENDED;
-        grant->key = NULL;
+        grant->permit = NULL;
 
-        if ((key->passes >= lock->name->handoff
-             || ngx_etcd_lock_next(key) != NGX_OK)
-            && ngx_etcd_lock_keep(key) != NGX_OK)
+        if ((permit->passes >= lock->name->handoff
+             || ngx_etcd_lock_next(permit) != NGX_OK)
+            && ngx_etcd_lock_keep(permit) != NGX_OK)
         {
-            ngx_etcd_lock_remove_key(key);
+            ngx_etcd_lock_remove_permit(permit);
         }
 
         ngx_etcd_lock_keep_use(lock);

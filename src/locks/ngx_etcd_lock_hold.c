@@ -370,11 +370,11 @@ ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held, ngx_etcd_grant_t *grant)
     moved->event.log = ngx_cycle->log;
     moved->timer.data = moved;
     moved->timer.log = ngx_cycle->log;
-    moved->key->grant = moved;
+    moved->permit->grant = moved;
 
     grant->state = NGX_ETCD_GRANT_ENDED;
     grant->lock = NULL;
-    grant->key = NULL;
+    grant->permit = NULL;
 }
 
 

@@ -15,16 +15,16 @@
 /* Returns the time in ms that the key may be kept; 0: not at all. */
 
 static ngx_msec_t
-ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_keep_left(ngx_etcd_lock_permit_t *permit)
 {
     ngx_msec_t             age;
     ngx_etcd_lock_name_t  *name;
 
-    name = key->lock->name;
-    age = ngx_current_msec - key->since;
+    name = permit->lock->name;
+    age = ngx_current_msec - permit->since;
 
     if (name->linger == 0
-        || key->passes >= NGX_ETCD_LOCK_MAX_HANDOFF
+        || permit->passes >= NGX_ETCD_LOCK_MAX_HANDOFF
         || age >= NGX_ETCD_LOCK_MAX_LINGER)
     {
         return 0;
@@ -35,41 +35,41 @@ ngx_etcd_lock_keep_left(ngx_etcd_lock_key_t *key)
 
 
 static ngx_int_t
-ngx_etcd_lock_keep_others(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_keep_others(ngx_etcd_lock_permit_t *permit)
 {
-    return ngx_etcd_lock_queue_others(&key->lock->lock_queue,
-                                      &key->mutex->own,
-                                      key->mutex->created);
+    return ngx_etcd_lock_queue_others(&permit->lock->lock_queue,
+                                      &permit->mutex->own,
+                                      permit->mutex->created);
 }
 
 
 static void
 ngx_etcd_lock_keep_timer(ngx_event_t *ev)
 {
-    ngx_etcd_lock_key_t  *key = ev->data;
+    ngx_etcd_lock_permit_t  *permit = ev->data;
 
-    key->over = 1;
+    permit->over = 1;
 
-    ngx_post_event(&key->lock->post, &ngx_posted_events);
+    ngx_post_event(&permit->lock->post, &ngx_posted_events);
 }
 
 
 ngx_int_t
-ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_keep(ngx_etcd_lock_permit_t *permit)
 {
     ngx_msec_t                left;
     ngx_etcd_lock_t          *lock;
     ngx_etcd_worker_locks_t  *locks;
 
-    lock = key->lock;
+    lock = permit->lock;
     locks = lock->locks;
-    left = ngx_etcd_lock_keep_left(key);
+    left = ngx_etcd_lock_keep_left(permit);
 
     if (left == 0
         || ngx_exiting
         || locks->nkept >= NGX_ETCD_LOCK_MAX_KEPT
-        || key->mutex->state != NGX_ETCD_MUTEX_HELD
-        || ngx_etcd_lock_keep_others(key) == NGX_BUSY)
+        || permit->mutex->state != NGX_ETCD_MUTEX_HELD
+        || ngx_etcd_lock_keep_others(permit) == NGX_BUSY)
     {
         return NGX_DECLINED;
     }
@@ -80,20 +80,20 @@ ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key)
         return NGX_DECLINED;
     }
 
-    ngx_etcd_lock_status_free(key);
+    ngx_etcd_lock_status_free(permit);
     ngx_etcd_lock_status_held(lock, -1);
 
-    key->grant = NULL;
-    key->kept = 1;
-    key->mine = 0;
-    key->over = 0;
+    permit->grant = NULL;
+    permit->kept = 1;
+    permit->mine = 0;
+    permit->over = 0;
     lock->nkept++;
     locks->nkept++;
 
-    ngx_etcd_event_init_timer(&key->timer, ngx_etcd_lock_keep_timer, key,
+    ngx_etcd_event_init_timer(&permit->timer, ngx_etcd_lock_keep_timer, permit,
                               lock->post.log);
 
-    ngx_add_timer(&key->timer, left);
+    ngx_add_timer(&permit->timer, left);
 
     return NGX_OK;
 }
@@ -104,19 +104,19 @@ ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    Etcd__KeyValue       *kv;
-    ngx_etcd_mutex_t     *mutex;
-    ngx_etcd_lock_key_t  *key;
+    Etcd__KeyValue          *kv;
+    ngx_etcd_mutex_t        *mutex;
+    ngx_etcd_lock_permit_t  *permit;
 
-    key = range->data;
-    mutex = key->mutex;
+    permit = range->data;
+    mutex = permit->mutex;
 
-    key->asking = 0;
+    permit->asking = 0;
 
     if (status == NGX_ETCD_GRPC_OK) {
         kv = (response->n_kvs == 1) ? response->kvs[0] : NULL;
 
-        key->mine = kv != NULL
+        permit->mine = kv != NULL
                     && kv->create_revision == mutex->created
                     && kv->key.len == mutex->key.len
                     && ngx_memcmp(kv->key.data, mutex->key.data,
@@ -126,23 +126,23 @@ ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
         ngx_destroy_pool(pool);
     }
 
-    key->over = !key->mine;
+    permit->over = !permit->mine;
 
-    ngx_post_event(&key->lock->post, &ngx_posted_events);
+    ngx_post_event(&permit->lock->post, &ngx_posted_events);
 }
 
 
 static void
-ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_keep_check(ngx_etcd_lock_permit_t *permit)
 {
     ngx_etcd_range_t       *range;
     Etcd__RangeRequest     *request;
     ngx_etcd_lock_queue_t  *lock_queue;
 
-    ngx_etcd_event_stop(&key->timer);
+    ngx_etcd_event_stop(&permit->timer);
 
-    lock_queue = &key->lock->lock_queue;
-    range = &key->range;
+    lock_queue = &permit->lock->lock_queue;
+    range = &permit->range;
 
     ngx_memzero(range, sizeof(ngx_etcd_range_t));
 
@@ -156,9 +156,9 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
 
     range->cluster = lock_queue->client->cluster;
     range->done = ngx_etcd_lock_keep_checked;
-    range->data = key;
+    range->data = permit;
 
-    key->asking = 1;
+    permit->asking = 1;
 
     ngx_etcd_range_start(range);
 }
@@ -167,56 +167,56 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_key_t *key)
 void
 ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t          *q;
-    ngx_etcd_lock_key_t  *key;
+    ngx_queue_t             *q;
+    ngx_etcd_lock_permit_t  *permit;
 
     if (lock->nkept == 0 || lock->nwaiters == 0) {
         return;
     }
 
-    for (q = ngx_queue_head(&lock->keys);
-         q != ngx_queue_sentinel(&lock->keys);
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
          q = ngx_queue_next(q))
     {
-        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
-        if (key->kept && !key->asking && !key->over) {
-            ngx_etcd_lock_keep_check(key);
+        if (permit->kept && !permit->asking && !permit->over) {
+            ngx_etcd_lock_keep_check(permit);
         }
     }
 }
 
 
 ngx_int_t
-ngx_etcd_lock_keep_state(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_keep_state(ngx_etcd_lock_permit_t *permit)
 {
-    if (key->over || ngx_etcd_lock_keep_others(key) == NGX_BUSY) {
+    if (permit->over || ngx_etcd_lock_keep_others(permit) == NGX_BUSY) {
         return NGX_DECLINED;
     }
 
-    if (!key->mine) {
+    if (!permit->mine) {
         return NGX_AGAIN;
     }
 
-    return key->lock->nwaiters ? NGX_OK : NGX_DECLINED;
+    return permit->lock->nwaiters ? NGX_OK : NGX_DECLINED;
 }
 
 
 void
-ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_keep_end(ngx_etcd_lock_permit_t *permit)
 {
-    if (!key->kept) {
+    if (!permit->kept) {
         return;
     }
 
-    key->kept = 0;
-    key->lock->nkept--;
-    key->lock->locks->nkept--;
+    permit->kept = 0;
+    permit->lock->nkept--;
+    permit->lock->locks->nkept--;
 
-    ngx_etcd_event_stop(&key->timer);
+    ngx_etcd_event_stop(&permit->timer);
 
-    if (key->asking) {
-        key->asking = 0;
-        ngx_etcd_range_cancel(&key->range);
+    if (permit->asking) {
+        permit->asking = 0;
+        ngx_etcd_range_cancel(&permit->range);
     }
 }

@@ -36,7 +36,7 @@
 
 
 /* Keeps a key that its grant has released.  NGX_DECLINED: remove the key. */
-ngx_int_t ngx_etcd_lock_keep(ngx_etcd_lock_key_t *key);
+ngx_int_t ngx_etcd_lock_keep(ngx_etcd_lock_permit_t *permit);
 
 /*
  * If a request of this worker waits and a key is kept, asks etcd whether the
@@ -48,10 +48,10 @@ void ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock);
  * Returns NGX_OK: the key may be passed on; NGX_AGAIN: the key is kept;
  * NGX_DECLINED: remove the key.
  */
-ngx_int_t ngx_etcd_lock_keep_state(ngx_etcd_lock_key_t *key);
+ngx_int_t ngx_etcd_lock_keep_state(ngx_etcd_lock_permit_t *permit);
 
 /* Ends the keeping: the key is passed on or removed. */
-void ngx_etcd_lock_keep_end(ngx_etcd_lock_key_t *key);
+void ngx_etcd_lock_keep_end(ngx_etcd_lock_permit_t *permit);
 
 
 #endif /* _NGX_ETCD_LOCK_KEEP_H_INCLUDED_ */

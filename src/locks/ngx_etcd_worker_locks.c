@@ -273,7 +273,7 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
     lock->pool = pool;
 
     ngx_queue_init(&lock->waiters);
-    ngx_queue_init(&lock->keys);
+    ngx_queue_init(&lock->permits);
 
     ngx_etcd_event_init(&lock->post, post, lock, locks->client->cluster->log);
 
@@ -371,8 +371,8 @@ ngx_etcd_worker_locks_shutdown(void)
 {
     ngx_uint_t                i;
     ngx_etcd_conf_t         **ecf;
-    ngx_etcd_worker_locks_t  *locks;
     ngx_etcd_main_conf_t     *emcf;
+    ngx_etcd_worker_locks_t  *locks;
 
     emcf = ngx_etcd_conf_main(ngx_cycle);
     ecf = emcf->clusters.elts;
@@ -402,8 +402,8 @@ ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle)
 {
     ngx_uint_t                i, done;
     ngx_etcd_conf_t         **ecf;
-    ngx_etcd_worker_locks_t  *locks;
     ngx_etcd_main_conf_t     *emcf;
+    ngx_etcd_worker_locks_t  *locks;
 
     emcf = ngx_etcd_conf_main(cycle);
     ecf = emcf->clusters.elts;
@@ -535,20 +535,21 @@ ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
 
 
 void
-ngx_etcd_lock_status_holder(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_status_holder(ngx_etcd_lock_permit_t *permit)
 {
-    if (key->row == NULL) {
-        key->row = ngx_etcd_lock_status_add(key->lock);
+    if (permit->row == NULL) {
+        permit->row = ngx_etcd_lock_status_add(permit->lock);
     }
 
-    if (key->row != NULL) {
-        ngx_etcd_lock_table_held(key->row, key->grant->token, ngx_current_msec);
+    if (permit->row != NULL) {
+        ngx_etcd_lock_table_held(permit->row, permit->grant->token,
+                                 ngx_current_msec);
     }
 }
 
 
 void
-ngx_etcd_lock_status_free(ngx_etcd_lock_key_t *key)
+ngx_etcd_lock_status_free(ngx_etcd_lock_permit_t *permit)
 {
-    ngx_etcd_lock_hide(key->lock, &key->row);
+    ngx_etcd_lock_hide(permit->lock, &permit->row);
 }

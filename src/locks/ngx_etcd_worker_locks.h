@@ -72,7 +72,7 @@ typedef enum {
 
 typedef struct ngx_etcd_grant_s     ngx_etcd_grant_t;
 typedef struct ngx_etcd_lock_s      ngx_etcd_lock_t;
-typedef struct ngx_etcd_lock_key_s  ngx_etcd_lock_key_t;
+typedef struct ngx_etcd_lock_permit_s  ngx_etcd_lock_permit_t;
 
 
 /*
@@ -103,7 +103,7 @@ struct ngx_etcd_grant_s {
     /* private */
 
     ngx_etcd_lock_t             *lock;
-    ngx_etcd_lock_key_t         *key;          /* if HELD */
+    ngx_etcd_lock_permit_t      *permit;       /* if HELD */
     ngx_queue_t                  queue;        /* if WAITING */
     ngx_event_t                  event;        /* calls the handlers */
     ngx_event_t                  timer;
@@ -123,7 +123,7 @@ typedef struct {
     ngx_uint_t                   nidle;
     ngx_uint_t                   waiting;      /* number of waiting grants */
     ngx_uint_t                   held;         /* number of held grants */
-    ngx_uint_t                   nkept;        /* number of kept keys */
+    ngx_uint_t                   nkept;        /* number of kept permits */
     ngx_etcd_lock_table_t       *table;        /* rows for the status; or
                                                   NULL */
     ngx_msec_t                   claim;        /* time of the last search for a
@@ -145,10 +145,11 @@ struct ngx_etcd_lock_s {
     ngx_uint_t                   nwaiters;
     ngx_etcd_lock_row_t         *row;          /* row of the waiters; or
                                                   NULL */
-    ngx_queue_t                  keys;         /* ngx_etcd_lock_key_t */
-    ngx_uint_t                   nkeys;
-    ngx_uint_t                   nheld;        /* held keys */
-    ngx_uint_t                   nkept;        /* kept keys */
+    ngx_queue_t                  permits;      /* held or waited for; not more
+                                                  than name->permits */
+    ngx_uint_t                   npermits;
+    ngx_uint_t                   nheld;        /* permits with a grant */
+    ngx_uint_t                   nkept;        /* kept permits */
     ngx_event_t                  post;
     ngx_queue_t                  rest;         /* in worker's locks->idle */
     ngx_msec_t                   since;        /* start of being idle */
@@ -156,7 +157,12 @@ struct ngx_etcd_lock_s {
 };
 
 
-struct ngx_etcd_lock_key_s {
+/*
+ * A permit to hold the lock, which this worker has or waits for: its key in
+ * etcd, and the grant that it serves.
+ */
+
+struct ngx_etcd_lock_permit_s {
     ngx_queue_t                  queue;
     ngx_etcd_mutex_t            *mutex;
     ngx_etcd_lock_t             *lock;
@@ -165,7 +171,7 @@ struct ngx_etcd_lock_key_s {
     ngx_msec_t                   since;        /* time of first hold */
     ngx_event_t                  timer;        /* end of keeping */
     ngx_etcd_lock_row_t         *row;          /* row of the holder; or NULL */
-    ngx_etcd_range_t             range;        /* check of a kept key */
+    ngx_etcd_range_t             range;        /* check of the key if kept */
     unsigned                     kept:1;       /* see ngx_etcd_lock_keep.h */
     unsigned                     asking:1;     /* range is pending */
     unsigned                     mine:1;       /* range has found this key
@@ -221,13 +227,13 @@ void ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n);
 void ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 
 /*
- * Shows the new holder of the key, instead of the former one if there was
+ * Shows the new holder of the permit, instead of the former one if there was
  * one.
  */
-void ngx_etcd_lock_status_holder(ngx_etcd_lock_key_t *key);
+void ngx_etcd_lock_status_holder(ngx_etcd_lock_permit_t *permit);
 
 /* Removes the holder, if shown. */
-void ngx_etcd_lock_status_free(ngx_etcd_lock_key_t *key);
+void ngx_etcd_lock_status_free(ngx_etcd_lock_permit_t *permit);
 
 
 #endif /* _NGX_ETCD_WORKER_LOCKS_H_INCLUDED_ */

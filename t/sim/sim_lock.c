@@ -75,13 +75,15 @@ static void sim_lock_resign(ngx_event_t *ev);
 static void sim_lock_ended(void *data);
 static void sim_lock_check(sim_proc_t *proc);
 static void sim_lock_keys(sim_worker_t *worker,
-    void (*check)(sim_worker_t *worker, ngx_etcd_lock_key_t *key));
-static void sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
-static void sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
-static void sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
-static void sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
-static void sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
-static void sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key);
+    void (*check)(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit));
+static void sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
+static void sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
+static void sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
+static void sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
+static void sim_lock_young(sim_worker_t *worker,
+    ngx_etcd_lock_permit_t *permit);
+static void sim_lock_renewed(sim_worker_t *worker,
+    ngx_etcd_lock_permit_t *permit);
 static ngx_uint_t sim_lock_settled(sim_proc_t *proc);
 static ngx_uint_t sim_lock_left(sim_proc_t *proc);
 
@@ -226,17 +228,17 @@ sim_lock_stop(sim_proc_t *proc)
 static void
 sim_lock_free(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t          *q;
-    ngx_etcd_lock_key_t  *key;
+    ngx_queue_t             *q;
+    ngx_etcd_lock_permit_t  *permit;
 
-    while (!ngx_queue_empty(&lock->keys)) {
-        q = ngx_queue_head(&lock->keys);
+    while (!ngx_queue_empty(&lock->permits)) {
+        q = ngx_queue_head(&lock->permits);
         ngx_queue_remove(q);
 
-        key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
-        ngx_etcd_lock_keep_end(key);
-        ngx_etcd_mutex_release(key->mutex);
-        ngx_free(key);
+        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
+        ngx_etcd_lock_keep_end(permit);
+        ngx_etcd_mutex_release(permit->mutex);
+        ngx_free(permit);
     }
 
     ngx_rbtree_delete(&lock->locks->tree, &lock->node.node);
@@ -357,7 +359,7 @@ sim_request_token(sim_request_t *request)
     ngx_etcd_mutex_t  *mutex;
 
     grant = &request->grant;
-    mutex = grant->key->mutex;
+    mutex = grant->permit->mutex;
     i = grant->conf - request->worker->locks;
 
     store = sim_request_store(request);
@@ -386,18 +388,18 @@ sim_request_token(sim_request_t *request)
 static void
 sim_request_kept(sim_request_t *request)
 {
-    model_rec_t           *rec;
-    model_store_t         *store;
-    ngx_etcd_mutex_t      *mutex;
-    ngx_etcd_lock_key_t   *key;
-    ngx_etcd_lock_name_t  *name;
+    model_rec_t             *rec;
+    model_store_t           *store;
+    ngx_etcd_mutex_t        *mutex;
+    ngx_etcd_lock_name_t    *name;
+    ngx_etcd_lock_permit_t  *permit;
 
     store = model.store;
-    key = request->grant.key;
+    permit = request->grant.permit;
     name = request->grant.conf->name;
-    mutex = key->mutex;
+    mutex = permit->mutex;
 
-    if (name->handoff != 0 || key->passes == 0
+    if (name->handoff != 0 || permit->passes == 0
         || store->began >= request->began)
     {
         return;
@@ -439,7 +441,7 @@ sim_request_store(sim_request_t *request)
 
     if (history == model.store->number
         || sim_before(model.store, &grant->lock->lock_queue.from,
-                      grant->key->mutex->created)
+                      grant->permit->mutex->created)
            < grant->conf->name->permits)
     {
         return model.store;
@@ -461,8 +463,8 @@ sim_request_lost(ngx_etcd_grant_t *grant)
 static void
 sim_lock_check(sim_proc_t *proc)
 {
-    ngx_uint_t         i, j;
     ngx_str_t          prefix;
+    ngx_uint_t         i, j;
     sim_worker_t      *worker;
     ngx_etcd_grant_t  *grant;
     ngx_etcd_mutex_t  *mutex;
@@ -482,15 +484,15 @@ sim_lock_check(sim_proc_t *proc)
         for (j = 0; j < i; j++) {
             if (worker->requests[j].grant.lock != NULL
                 && worker->requests[j].grant.state == NGX_ETCD_GRANT_HELD
-                && worker->requests[j].grant.key == grant->key)
+                && worker->requests[j].grant.permit == grant->permit)
             {
                 sim_fail("a key serves one request", "two hold %V at %s",
-                         &grant->key->mutex->key, proc->name);
+                         &grant->permit->mutex->key, proc->name);
                 return;
             }
         }
 
-        mutex = grant->key->mutex;
+        mutex = grant->permit->mutex;
 
         if (sim_owns(proc, "lock", &mutex->key, mutex->created,
                      mutex->lease))
@@ -508,13 +510,13 @@ sim_lock_check(sim_proc_t *proc)
 
 static void
 sim_lock_keys(sim_worker_t *worker,
-    void (*check)(sim_worker_t *worker, ngx_etcd_lock_key_t *key))
+    void (*check)(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit))
 {
     ngx_queue_t              *q;
     ngx_rbtree_t             *tree;
     ngx_etcd_lock_t          *lock;
     ngx_rbtree_node_t        *node;
-    ngx_etcd_lock_key_t      *key;
+    ngx_etcd_lock_permit_t   *permit;
     ngx_etcd_worker_locks_t  *locks;
 
     locks = worker->conf.worker_locks;
@@ -535,27 +537,27 @@ sim_lock_keys(sim_worker_t *worker,
     {
         lock = (ngx_etcd_lock_t *) node;
 
-        for (q = ngx_queue_head(&lock->keys);
-             q != ngx_queue_sentinel(&lock->keys);
+        for (q = ngx_queue_head(&lock->permits);
+             q != ngx_queue_sentinel(&lock->permits);
              q = ngx_queue_next(q))
         {
-            key = ngx_queue_data(q, ngx_etcd_lock_key_t, queue);
+            permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
-            check(worker, key);
+            check(worker, permit);
         }
     }
 }
 
 
 static void
-sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 {
-    sim_lock_kept(worker, key);
-    sim_lock_read(worker, key);
+    sim_lock_kept(worker, permit);
+    sim_lock_read(worker, permit);
 
-    if (key->mutex->state == NGX_ETCD_MUTEX_HELD) {
-        sim_lock_seen(worker, key);
-        sim_lock_renewed(worker, key);
+    if (permit->mutex->state == NGX_ETCD_MUTEX_HELD) {
+        sim_lock_seen(worker, permit);
+        sim_lock_renewed(worker, permit);
     }
 }
 
@@ -563,16 +565,16 @@ sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 /* A watch that knows the key knows all that were put before. */
 
 static void
-sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 {
+    ngx_etcd_mutex_t         *mutex;
     ngx_etcd_mirror_t        *mirror;
     ngx_etcd_mirror_entry_t  *own;
-    ngx_etcd_mutex_t         *mutex;
 
-    mutex = key->mutex;
-    mirror = &key->lock->lock_queue.mirror;
+    mutex = permit->mutex;
+    mirror = &permit->lock->lock_queue.mirror;
 
-    if (!key->kept || !mirror->synced) {
+    if (!permit->kept || !mirror->synced) {
         return;
     }
 
@@ -594,14 +596,14 @@ sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
  */
 
 static void
-sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 {
     ngx_uint_t         reads;
     sim_checked_t     *checked;
     ngx_etcd_mutex_t  *mutex;
 
-    mutex = key->mutex;
-    checked = &worker->checked[key->lock->name - worker->names]
+    mutex = permit->mutex;
+    checked = &worker->checked[permit->lock->name - worker->names]
                               [mutex->created % SIM_CHECKED];
 
     if (mutex->state == NGX_ETCD_MUTEX_HELD) {
@@ -616,7 +618,7 @@ sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 
     reads = mutex->state == NGX_ETCD_MUTEX_CHECKING
             || (mutex->state == NGX_ETCD_MUTEX_WAITING
-                && key->lock->lock_queue.poll.asking);
+                && permit->lock->lock_queue.poll.asking);
 
     if (checked->created != mutex->created || checked->state != mutex->state
         || !reads || checked->time == 0)
@@ -632,14 +634,14 @@ sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 /* A key that holds is one that the watch has, as far as it has told. */
 
 static void
-sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 {
+    ngx_etcd_mutex_t         *mutex;
     ngx_etcd_mirror_t        *mirror;
     ngx_etcd_mirror_entry_t  *own;
-    ngx_etcd_mutex_t         *mutex;
 
-    mutex = key->mutex;
-    mirror = &key->lock->lock_queue.mirror;
+    mutex = permit->mutex;
+    mirror = &permit->lock->lock_queue.mirror;
 
     if (!ngx_etcd_mirror_covers(mirror, mutex->created)) {
         return;
@@ -656,12 +658,12 @@ sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 
 
 static void
-sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 {
     sim_youngest_t    *youngest;
     ngx_etcd_mutex_t  *mutex;
 
-    mutex = key->mutex;
+    mutex = permit->mutex;
     youngest = &worker->youngest;
 
     if (mutex->state != NGX_ETCD_MUTEX_HELD) {
@@ -687,14 +689,14 @@ sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
 /* Each renewal that counts has read the youngest key, when that was there. */
 
 static void
-sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_key_t *key)
+sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 {
     uint64_t             sent;
     sim_youngest_t      *youngest;
     ngx_etcd_mutex_t    *mutex;
     ngx_etcd_session_t  *session;
 
-    mutex = key->mutex;
+    mutex = permit->mutex;
     session = &mutex->client->session;
     youngest = &worker->youngest;
 
