@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_lock.h>
-#include <ngx_etcd_lock_keep.h>
+#include <ngx_etcd_lock_linger.h>
 #include <ngx_etcd_worker_locks.h>
 
 
@@ -68,7 +68,7 @@ ngx_etcd_lock_give(ngx_etcd_lock_permit_t *permit)
 
     if (lock->name->handoff != 0 || lock->name->linger != 0) {
         grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
-                       + permit->passes;
+                       + permit->handoffs;
     }
 
     if (permit->grant == NULL) {
@@ -97,7 +97,7 @@ ngx_etcd_lock_next(ngx_etcd_lock_permit_t *permit)
         return NGX_DECLINED;
     }
 
-    permit->passes++;
+    permit->handoffs++;
 
     ngx_etcd_lock_give(permit);
 
@@ -117,7 +117,7 @@ ngx_etcd_lock_remove_permit(ngx_etcd_lock_permit_t *permit)
     ngx_queue_remove(&permit->queue);
     lock->npermits--;
 
-    ngx_etcd_lock_keep_end(permit);
+    ngx_etcd_lock_linger_end(permit);
 
     if (permit->grant != NULL) {
         ngx_etcd_lock_status_free(permit);
@@ -130,17 +130,17 @@ ngx_etcd_lock_remove_permit(ngx_etcd_lock_permit_t *permit)
 
 
 static void
-ngx_etcd_lock_kept(ngx_etcd_lock_permit_t *permit)
+ngx_etcd_lock_lingering(ngx_etcd_lock_permit_t *permit)
 {
     ngx_int_t  rc;
 
-    rc = ngx_etcd_lock_keep_state(permit);
+    rc = ngx_etcd_lock_linger_state(permit);
 
     if (rc == NGX_AGAIN) {
         return;
     }
 
-    ngx_etcd_lock_keep_end(permit);
+    ngx_etcd_lock_linger_end(permit);
 
     if (rc != NGX_OK || ngx_etcd_lock_next(permit) != NGX_OK) {
         ngx_etcd_lock_remove_permit(permit);
@@ -222,8 +222,8 @@ ngx_etcd_lock_permit_changed(ngx_etcd_lock_permit_t *permit)
     switch (permit->mutex->state) {
 
     case NGX_ETCD_MUTEX_HELD:
-        if (permit->kept) {
-            ngx_etcd_lock_kept(permit);
+        if (permit->lingers) {
+            ngx_etcd_lock_lingering(permit);
 
         } else if (permit->grant == NULL) {
             ngx_etcd_lock_give_first(permit);
@@ -313,14 +313,14 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
          q != ngx_queue_sentinel(&lock->permits);
          q = next)
     {
-        if (lock->npermits - lock->nheld - lock->nkept <= lock->nwaiters) {
+        if (lock->npermits - lock->nheld - lock->nlingering <= lock->nwaiters) {
             return;
         }
 
         next = ngx_queue_next(q);
         permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
-        if (permit->grant == NULL && !permit->kept) {
+        if (permit->grant == NULL && !permit->lingers) {
             ngx_etcd_lock_remove_permit(permit);
         }
     }
@@ -561,7 +561,7 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
     ngx_etcd_worker_locks_use(lock);
 
     ngx_etcd_lock_wait(grant, log);
-    ngx_etcd_lock_keep_use(lock);
+    ngx_etcd_lock_linger_use(lock);
     ngx_etcd_lock_advance(lock);
 
     return NGX_AGAIN;
@@ -636,14 +636,14 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
         grant->state = NGX_ETCD_GRANT_ENDED;
         grant->permit = NULL;
 
-        if ((permit->passes >= lock->name->handoff
+        if ((permit->handoffs >= lock->name->handoff
              || ngx_etcd_lock_next(permit) != NGX_OK)
-            && ngx_etcd_lock_keep(permit) != NGX_OK)
+            && ngx_etcd_lock_linger(permit) != NGX_OK)
         {
             ngx_etcd_lock_remove_permit(permit);
         }
 
-        ngx_etcd_lock_keep_use(lock);
+        ngx_etcd_lock_linger_use(lock);
         ngx_etcd_lock_advance(lock);
         break;
 

@@ -6,7 +6,7 @@
  * are useful, which is one for a lock with one permit.  A held key serves the
  * first request in the queue and then up to "handoff" more before it is
  * released; without "handoff" the transaction that releases the key also puts
- * the next one.  With "linger" the key is kept for a moment before its
+ * the next one.  With "linger" the key stays for a moment before its
  * release.
  *
  * A request waits for a grant, and holds it (ngx_etcd_worker_locks.h).

@@ -123,7 +123,7 @@ typedef struct {
     ngx_uint_t                   nidle;
     ngx_uint_t                   waiting;      /* number of waiting grants */
     ngx_uint_t                   held;         /* number of held grants */
-    ngx_uint_t                   nkept;        /* number of kept permits */
+    ngx_uint_t                   nlingering;   /* permits that linger */
     ngx_etcd_lock_table_t       *table;        /* rows for the status; or
                                                   NULL */
     ngx_msec_t                   claim;        /* time of the last search for a
@@ -149,7 +149,7 @@ struct ngx_etcd_lock_s {
                                                   than name->permits */
     ngx_uint_t                   npermits;
     ngx_uint_t                   nheld;        /* permits with a grant */
-    ngx_uint_t                   nkept;        /* kept permits */
+    ngx_uint_t                   nlingering;   /* permits that linger */
     ngx_event_t                  post;
     ngx_queue_t                  rest;         /* in worker's locks->idle */
     ngx_msec_t                   since;        /* start of being idle */
@@ -167,12 +167,12 @@ struct ngx_etcd_lock_permit_s {
     ngx_etcd_mutex_t            *mutex;
     ngx_etcd_lock_t             *lock;
     ngx_etcd_grant_t            *grant;        /* NULL: not held */
-    ngx_uint_t                   passes;       /* number of passes */
+    ngx_uint_t                   handoffs;     /* since the key was put */
     ngx_msec_t                   since;        /* time of first hold */
-    ngx_event_t                  timer;        /* end of keeping */
+    ngx_event_t                  timer;        /* end of lingering */
     ngx_etcd_lock_row_t         *row;          /* row of the holder; or NULL */
-    ngx_etcd_range_t             range;        /* check of the key if kept */
-    unsigned                     kept:1;       /* see ngx_etcd_lock_keep.h */
+    ngx_etcd_range_t             range;        /* check of a lingering key */
+    unsigned                     lingers:1;    /* see ngx_etcd_lock_linger.h */
     unsigned                     asking:1;     /* range is pending */
     unsigned                     mine:1;       /* range has found this key
                                                   alone */

@@ -10,7 +10,7 @@
 #include "sim_world.h"
 #include <ngx_etcd_lock.h>
 #include <ngx_etcd_lock_client.h>
-#include <ngx_etcd_lock_keep.h>
+#include <ngx_etcd_lock_linger.h>
 
 
 #define SIM_LOCKS     2
@@ -236,7 +236,7 @@ sim_lock_free(ngx_etcd_lock_t *lock)
         ngx_queue_remove(q);
 
         permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
-        ngx_etcd_lock_keep_end(permit);
+        ngx_etcd_lock_linger_end(permit);
         ngx_etcd_mutex_release(permit->mutex);
         ngx_free(permit);
     }
@@ -399,7 +399,7 @@ sim_request_kept(sim_request_t *request)
     name = request->grant.conf->name;
     mutex = permit->mutex;
 
-    if (name->handoff != 0 || permit->passes == 0
+    if (name->handoff != 0 || permit->handoffs == 0
         || store->began >= request->began)
     {
         return;
@@ -574,7 +574,7 @@ sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
     mutex = permit->mutex;
     mirror = &permit->lock->lock_queue.mirror;
 
-    if (!permit->kept || !mirror->synced) {
+    if (!permit->lingers || !mirror->synced) {
         return;
     }
 

@@ -8,14 +8,14 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_lock_keep.h>
+#include <ngx_etcd_lock_linger.h>
 #include <ngx_etcd_worker_locks.h>
 
 
-/* Returns the time in ms that the key may be kept; 0: not at all. */
+/* Returns the time in ms that the permit may linger; 0: not at all. */
 
 static ngx_msec_t
-ngx_etcd_lock_keep_left(ngx_etcd_lock_permit_t *permit)
+ngx_etcd_lock_linger_left(ngx_etcd_lock_permit_t *permit)
 {
     ngx_msec_t             age;
     ngx_etcd_lock_name_t  *name;
@@ -24,7 +24,7 @@ ngx_etcd_lock_keep_left(ngx_etcd_lock_permit_t *permit)
     age = ngx_current_msec - permit->since;
 
     if (name->linger == 0
-        || permit->passes >= NGX_ETCD_LOCK_MAX_HANDOFF
+        || permit->handoffs >= NGX_ETCD_LOCK_MAX_HANDOFF
         || age >= NGX_ETCD_LOCK_MAX_LINGER)
     {
         return 0;
@@ -35,7 +35,7 @@ ngx_etcd_lock_keep_left(ngx_etcd_lock_permit_t *permit)
 
 
 static ngx_int_t
-ngx_etcd_lock_keep_others(ngx_etcd_lock_permit_t *permit)
+ngx_etcd_lock_linger_others(ngx_etcd_lock_permit_t *permit)
 {
     return ngx_etcd_lock_queue_others(&permit->lock->lock_queue,
                                       &permit->mutex->own,
@@ -44,7 +44,7 @@ ngx_etcd_lock_keep_others(ngx_etcd_lock_permit_t *permit)
 
 
 static void
-ngx_etcd_lock_keep_timer(ngx_event_t *ev)
+ngx_etcd_lock_linger_timer(ngx_event_t *ev)
 {
     ngx_etcd_lock_permit_t  *permit = ev->data;
 
@@ -55,7 +55,7 @@ ngx_etcd_lock_keep_timer(ngx_event_t *ev)
 
 
 ngx_int_t
-ngx_etcd_lock_keep(ngx_etcd_lock_permit_t *permit)
+ngx_etcd_lock_linger(ngx_etcd_lock_permit_t *permit)
 {
     ngx_msec_t                left;
     ngx_etcd_lock_t          *lock;
@@ -63,13 +63,13 @@ ngx_etcd_lock_keep(ngx_etcd_lock_permit_t *permit)
 
     lock = permit->lock;
     locks = lock->locks;
-    left = ngx_etcd_lock_keep_left(permit);
+    left = ngx_etcd_lock_linger_left(permit);
 
     if (left == 0
         || ngx_exiting
-        || locks->nkept >= NGX_ETCD_LOCK_MAX_KEPT
+        || locks->nlingering >= NGX_ETCD_LOCK_MAX_LINGERING
         || permit->mutex->state != NGX_ETCD_MUTEX_HELD
-        || ngx_etcd_lock_keep_others(permit) == NGX_BUSY)
+        || ngx_etcd_lock_linger_others(permit) == NGX_BUSY)
     {
         return NGX_DECLINED;
     }
@@ -84,14 +84,14 @@ ngx_etcd_lock_keep(ngx_etcd_lock_permit_t *permit)
     ngx_etcd_lock_status_held(lock, -1);
 
     permit->grant = NULL;
-    permit->kept = 1;
+    permit->lingers = 1;
     permit->mine = 0;
     permit->over = 0;
-    lock->nkept++;
-    locks->nkept++;
+    lock->nlingering++;
+    locks->nlingering++;
 
-    ngx_etcd_event_init_timer(&permit->timer, ngx_etcd_lock_keep_timer, permit,
-                              lock->post.log);
+    ngx_etcd_event_init_timer(&permit->timer, ngx_etcd_lock_linger_timer,
+                              permit, lock->post.log);
 
     ngx_add_timer(&permit->timer, left);
 
@@ -100,7 +100,7 @@ ngx_etcd_lock_keep(ngx_etcd_lock_permit_t *permit)
 
 
 static void
-ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
+ngx_etcd_lock_linger_checked(ngx_etcd_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
     Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
@@ -133,7 +133,7 @@ ngx_etcd_lock_keep_checked(ngx_etcd_range_t *range,
 
 
 static void
-ngx_etcd_lock_keep_check(ngx_etcd_lock_permit_t *permit)
+ngx_etcd_lock_linger_check(ngx_etcd_lock_permit_t *permit)
 {
     ngx_etcd_range_t       *range;
     Etcd__RangeRequest     *request;
@@ -155,7 +155,7 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_permit_t *permit)
     request->keys_only = 1;
 
     range->cluster = lock_queue->client->cluster;
-    range->done = ngx_etcd_lock_keep_checked;
+    range->done = ngx_etcd_lock_linger_checked;
     range->data = permit;
 
     permit->asking = 1;
@@ -165,12 +165,12 @@ ngx_etcd_lock_keep_check(ngx_etcd_lock_permit_t *permit)
 
 
 void
-ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock)
+ngx_etcd_lock_linger_use(ngx_etcd_lock_t *lock)
 {
     ngx_queue_t             *q;
     ngx_etcd_lock_permit_t  *permit;
 
-    if (lock->nkept == 0 || lock->nwaiters == 0) {
+    if (lock->nlingering == 0 || lock->nwaiters == 0) {
         return;
     }
 
@@ -180,17 +180,17 @@ ngx_etcd_lock_keep_use(ngx_etcd_lock_t *lock)
     {
         permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
-        if (permit->kept && !permit->asking && !permit->over) {
-            ngx_etcd_lock_keep_check(permit);
+        if (permit->lingers && !permit->asking && !permit->over) {
+            ngx_etcd_lock_linger_check(permit);
         }
     }
 }
 
 
 ngx_int_t
-ngx_etcd_lock_keep_state(ngx_etcd_lock_permit_t *permit)
+ngx_etcd_lock_linger_state(ngx_etcd_lock_permit_t *permit)
 {
-    if (permit->over || ngx_etcd_lock_keep_others(permit) == NGX_BUSY) {
+    if (permit->over || ngx_etcd_lock_linger_others(permit) == NGX_BUSY) {
         return NGX_DECLINED;
     }
 
@@ -203,15 +203,15 @@ ngx_etcd_lock_keep_state(ngx_etcd_lock_permit_t *permit)
 
 
 void
-ngx_etcd_lock_keep_end(ngx_etcd_lock_permit_t *permit)
+ngx_etcd_lock_linger_end(ngx_etcd_lock_permit_t *permit)
 {
-    if (!permit->kept) {
+    if (!permit->lingers) {
         return;
     }
 
-    permit->kept = 0;
-    permit->lock->nkept--;
-    permit->lock->locks->nkept--;
+    permit->lingers = 0;
+    permit->lock->nlingering--;
+    permit->lock->locks->nlingering--;
 
     ngx_etcd_event_stop(&permit->timer);
 
