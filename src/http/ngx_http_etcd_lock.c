@@ -131,13 +131,11 @@ ngx_http_etcd_lock_check(ngx_conf_t *cf, ngx_array_t *locks)
 static void
 ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
-    ngx_http_request_t       *r;
-    ngx_etcd_request_lock_t  *rl;
+    ngx_http_request_t  *r;
 
-    rl = grant->data;
-    r = rl->owner;
+    r = grant->owner;
 
-    if (ngx_http_etcd_pause_lasts(r, rl->changes)) {
+    if (ngx_http_etcd_pause_lasts(r, grant->changes)) {
         ngx_http_etcd_pause_end(r);
     }
 }
@@ -214,48 +212,46 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 static void
 ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 {
-    ngx_http_request_t       *r;
-    ngx_etcd_request_lock_t  *rl;
+    ngx_http_request_t  *r;
 
-    rl = grant->data;
-    r = rl->owner;
+    r = grant->owner;
 
     ngx_http_set_log_request(r->connection->log, r);
 
-    ngx_etcd_request_lock_report(rl, r->connection->log);
+    ngx_etcd_grant_report(grant, r->connection->log);
 
-    if (rl->lost == NGX_ETCD_LOCK_CLOSE) {
-        ngx_http_etcd_lock_cut(r, rl->status);
+    if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
+        ngx_http_etcd_lock_cut(r, grant->status);
     }
 }
 
 
-static ngx_etcd_request_lock_t *
+static ngx_etcd_grant_t *
 ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
     ngx_str_t *key)
 {
-    ngx_etcd_request_lock_t   *rl;
+    ngx_etcd_grant_t          *grant;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     if (ngx_http_etcd_lock_hold_init(r) != NGX_OK) {
         return NULL;
     }
 
-    rl = ngx_etcd_request_lock_add(r->pool, r, lock);
-    if (rl == NULL) {
+    grant = ngx_etcd_grant_add(r->pool, r, lock);
+    if (grant == NULL) {
         return NULL;
     }
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    rl->key = *key;
-    rl->lost = elcf->lock_lost;
-    rl->status = elcf->lock_unavailable;
-    rl->hold = elcf->lock_hold;
-    rl->max_hold = elcf->lock_max_hold;
+    grant->key = *key;
+    grant->on_lost = elcf->lock_lost;
+    grant->status = elcf->lock_unavailable;
+    grant->hold = elcf->lock_hold;
+    grant->max_hold = elcf->lock_max_hold;
 
-    rl->grant.handler = ngx_http_etcd_lock_over;
-    rl->grant.lost = ngx_http_etcd_lock_is_lost;
+    grant->handler = ngx_http_etcd_lock_over;
+    grant->lost = ngx_http_etcd_lock_is_lost;
 
     /* detect a client that closes the connection */
 
@@ -263,11 +259,11 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
         return NULL;
     }
 
-    if (ngx_etcd_lock_begin(&rl->grant, key, r->connection->log) == NGX_ERROR) {
+    if (ngx_etcd_lock_begin(grant, r->connection->log) == NGX_ERROR) {
         return NULL;
     }
 
-    return rl;
+    return grant;
 }
 
 
@@ -276,23 +272,23 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
  * none: it would wait for its own request.
  */
 
-static ngx_etcd_request_lock_t *
+static ngx_etcd_grant_t *
 ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
 {
     ngx_http_request_t *r = owner;
 
-    ngx_etcd_request_lock_t  *rl;
+    ngx_etcd_grant_t  *grant;
 
-    rl = NULL;
+    grant = NULL;
 
-    while ((rl = ngx_etcd_request_lock_next(r->pool, rl)) != NULL) {
+    while ((grant = ngx_etcd_grant_next(r->pool, grant)) != NULL) {
 
-        if (ngx_etcd_request_lock_same(rl, lock, key)
+        if (ngx_etcd_grant_same(grant, lock, key)
             && (r == r->main
                 || (!r->background
-                    && ngx_etcd_request_lock_result(rl) == NGX_OK)))
+                    && ngx_etcd_grant_result(grant) == NGX_OK)))
         {
-            return rl;
+            return grant;
         }
     }
 
@@ -337,7 +333,7 @@ ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
 /* NGX_OK: the lock is held. */
 
 static ngx_int_t
-ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
+ngx_http_etcd_lock_result(void *owner, ngx_etcd_grant_t *grant)
 {
     ngx_http_request_t *r = owner;
 
@@ -346,7 +342,7 @@ ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    rc = ngx_etcd_request_lock_result(rl);
+    rc = ngx_etcd_grant_result(grant);
 
     switch (rc) {
 
@@ -354,7 +350,7 @@ ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
         return NGX_OK;
 
     case NGX_AGAIN:
-        rl->changes = r->uri_changes;
+        grant->changes = r->uri_changes;
 
         ngx_http_etcd_pause(r);
         return NGX_AGAIN;
@@ -371,9 +367,9 @@ ngx_http_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
 ngx_int_t
 ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 {
-    ngx_int_t                       rc;
-    ngx_http_etcd_loc_conf_t       *elcf;
-    ngx_etcd_request_lock_owner_t   owner;
+    ngx_int_t                  rc;
+    ngx_etcd_grant_owner_t     owner;
+    ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
@@ -384,7 +380,7 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
     owner.take = ngx_http_etcd_lock_take;
     owner.result = ngx_http_etcd_lock_result;
 
-    rc = ngx_etcd_request_lock_take(&owner, elcf->locks);
+    rc = ngx_etcd_grant_take(&owner, elcf->locks);
 
     switch (rc) {
 
@@ -415,23 +411,23 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
  * reported.
  */
 
-static ngx_etcd_request_lock_t *
+static ngx_etcd_grant_t *
 ngx_http_etcd_lock_find_lost(ngx_http_request_t *r)
 {
-    ngx_etcd_request_lock_t  *rl;
+    ngx_etcd_grant_t  *grant;
 
-    for (rl = ngx_etcd_request_lock_next(r->pool, NULL);
-         rl != NULL;
-         rl = ngx_etcd_request_lock_next(r->pool, rl))
+    for (grant = ngx_etcd_grant_next(r->pool, NULL);
+         grant != NULL;
+         grant = ngx_etcd_grant_next(r->pool, grant))
     {
-        if (rl->owner != r || !ngx_etcd_lock_found_lost(&rl->grant)) {
+        if (grant->owner != r || !ngx_etcd_lock_found_lost(grant)) {
             continue;
         }
 
-        ngx_etcd_request_lock_report(rl, r->connection->log);
+        ngx_etcd_grant_report(grant, r->connection->log);
 
-        if (rl->lost == NGX_ETCD_LOCK_CLOSE) {
-            return rl;
+        if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
+            return grant;
         }
     }
 
@@ -447,14 +443,14 @@ ngx_http_etcd_lock_find_lost(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
 {
-    ngx_etcd_request_lock_t  *rl;
+    ngx_etcd_grant_t  *grant;
 
-    rl = ngx_http_etcd_lock_find_lost(r);
+    grant = ngx_http_etcd_lock_find_lost(r);
 
-    if (rl != NULL) {
+    if (grant != NULL) {
         ngx_http_etcd_client_skip_body(r);
 
-        return ngx_http_filter_finalize_request(r, NULL, rl->status);
+        return ngx_http_filter_finalize_request(r, NULL, grant->status);
     }
 
     return ngx_http_next_header_filter(r);

@@ -23,17 +23,17 @@ static ngx_http_output_body_filter_pt    ngx_http_next_body_filter;
 static void
 ngx_http_etcd_lock_hold_end(ngx_http_etcd_lock_ctx_t *ctx)
 {
-    ngx_etcd_request_lock_t  *rl;
+    ngx_etcd_grant_t  *grant;
 
-    rl = NULL;
+    grant = NULL;
 
-    while ((rl = ngx_etcd_request_lock_next(ctx->request->pool, rl)) != NULL) {
+    while ((grant = ngx_etcd_grant_next(ctx->request->pool, grant)) != NULL) {
 
-        if (ctx->hold != NULL && rl->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM) {
-            ngx_etcd_lock_hold_add(ctx->hold, rl);
+        if (ctx->hold != NULL && grant->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM) {
+            ngx_etcd_lock_hold_add(ctx->hold, grant);
 
         } else {
-            ngx_etcd_lock_end(&rl->grant);
+            ngx_etcd_lock_end(grant);
         }
     }
 }
@@ -112,21 +112,21 @@ ngx_msec_t
 ngx_http_etcd_lock_hold_max(ngx_http_etcd_lock_ctx_t *ctx,
     ngx_http_upstream_t *u)
 {
-    ngx_msec_t                max, time;
-    ngx_etcd_request_lock_t  *rl;
+    ngx_msec_t         max, time;
+    ngx_etcd_grant_t  *grant;
 
     max = 0;
-    rl = NULL;
+    grant = NULL;
 
-    while ((rl = ngx_etcd_request_lock_next(ctx->request->pool, rl)) != NULL) {
+    while ((grant = ngx_etcd_grant_next(ctx->request->pool, grant)) != NULL) {
 
-        if (rl->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
-            || !ngx_etcd_lock_held(&rl->grant))
+        if (grant->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
+            || !ngx_etcd_lock_held(grant))
         {
             continue;
         }
 
-        time = rl->max_hold;
+        time = grant->max_hold;
 
         if (time == NGX_CONF_UNSET_MSEC) {
             time = ngx_max(u->conf->read_timeout, NGX_HTTP_ETCD_LOCK_MAX_HOLD);

@@ -79,8 +79,8 @@ ngx_http_etcd_lock_upstream_take(ngx_http_etcd_lock_guard_t *guard,
     ngx_http_upstream_t *u, ngx_msec_t max, ngx_etcd_kept_t *kept)
 {
     ngx_uint_t                 half_close;
-    ngx_connection_t          *c;
     ngx_msec_int_t             left;
+    ngx_connection_t          *c;
     ngx_http_request_t        *r;
     ngx_http_etcd_lock_ctx_t  *ctx;
 

@@ -569,7 +569,7 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
 
 
 ngx_int_t
-ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
+ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_log_t *log)
 {
     ngx_int_t                 rc;
     ngx_etcd_lock_t          *lock;
@@ -583,7 +583,8 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key, ngx_log_t *log)
         return NGX_ERROR;
     }
 
-    lock = ngx_etcd_worker_locks_lock(locks, name, key, ngx_etcd_lock_post);
+    lock = ngx_etcd_worker_locks_lock(locks, name, &grant->key,
+                                      ngx_etcd_lock_post);
     if (lock == NULL) {
         return NGX_ERROR;
     }

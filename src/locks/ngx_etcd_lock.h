@@ -24,12 +24,10 @@
 
 
 /*
- * Requests the lock of a key made by ngx_etcd_lock_segment(), or of the name
- * alone if the key is empty.  NGX_AGAIN: handler() will be called;
- * NGX_DECLINED: the lock is not available, see "state"; NGX_ERROR: no memory.
+ * Requests the lock.  NGX_AGAIN: handler() will be called; NGX_DECLINED: the
+ * lock is not available, see "state"; NGX_ERROR: no memory.
  */
-ngx_int_t ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_str_t *key,
-    ngx_log_t *log);
+ngx_int_t ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_log_t *log);
 
 /* Ends the grant in any state; no handler is called afterwards. */
 void ngx_etcd_lock_end(ngx_etcd_grant_t *grant);

@@ -80,7 +80,7 @@ typedef struct {
 
 
 /*
- * The handler of the directive without access to its request lock: *locks is
+ * The handler of the directive without access to its grants: *locks is
  * NGX_CONF_UNSET_PTR at first, NULL for "off", otherwise an array of
  * ngx_etcd_lock_conf_t in the order of locking.  compile() compiles a KEY.
  */

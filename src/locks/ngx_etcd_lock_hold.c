@@ -41,8 +41,7 @@ typedef struct {
 typedef struct {
     ngx_queue_t              queue;
     ngx_etcd_lock_hold_t    *hold;
-    ngx_etcd_grant_t         grant;
-    ngx_str_t                key;          /* segment; the bytes follow the
+    ngx_etcd_grant_t         grant;        /* the bytes of the key follow the
                                               struct */
 } ngx_etcd_lock_held_t;
 
@@ -333,14 +332,14 @@ ngx_etcd_lock_hold_lost(ngx_etcd_grant_t *grant)
     ngx_etcd_lock_held_t  *held;
     ngx_etcd_lock_hold_t  *hold;
 
-    held = grant->data;
+    held = grant->owner;
     hold = held->hold;
 
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
                   "etcd: lock \"%V%s%V\" is lost after its request has ended, "
                   "while an upstream may still work",
-                  &grant->conf->name->name, held->key.len ? "/" : "",
-                  &held->key);
+                  &grant->conf->name->name, grant->key.len ? "/" : "",
+                  &grant->key);
 
     ngx_etcd_lock_hold_remove(held);
 
@@ -364,8 +363,14 @@ ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held, ngx_etcd_grant_t *grant)
 
     *moved = *grant;
 
+    moved->key.data = (u_char *) held + sizeof(ngx_etcd_lock_held_t);
+
+    if (grant->key.len != 0) {
+        ngx_memcpy(moved->key.data, grant->key.data, grant->key.len);
+    }
+
     moved->lost = ngx_etcd_lock_hold_lost;
-    moved->data = held;
+    moved->owner = held;
     moved->event.data = moved;
     moved->event.log = ngx_cycle->log;
     moved->timer.data = moved;
@@ -379,37 +384,30 @@ ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held, ngx_etcd_grant_t *grant)
 
 
 void
-ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold,
-    ngx_etcd_request_lock_t *rl)
+ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_grant_t *grant)
 {
     ngx_etcd_lock_held_t  *held;
 
     if (ngx_queue_empty(&hold->peers)
-        || !rl->grant.opened
-        || !ngx_etcd_lock_held(&rl->grant))
+        || !grant->opened
+        || !ngx_etcd_lock_held(grant))
     {
-        ngx_etcd_lock_end(&rl->grant);
+        ngx_etcd_lock_end(grant);
         return;
     }
 
-    held = ngx_alloc(sizeof(ngx_etcd_lock_held_t) + rl->key.len,
+    held = ngx_alloc(sizeof(ngx_etcd_lock_held_t) + grant->key.len,
                      ngx_cycle->log);
     if (held == NULL) {
-        ngx_etcd_lock_end(&rl->grant);
+        ngx_etcd_lock_end(grant);
         return;
     }
 
     held->hold = hold;
-    held->key.len = rl->key.len;
-    held->key.data = (u_char *) held + sizeof(ngx_etcd_lock_held_t);
-
-    if (rl->key.len != 0) {
-        ngx_memcpy(held->key.data, rl->key.data, rl->key.len);
-    }
 
     ngx_queue_insert_tail(&hold->locks, &held->queue);
 
-    ngx_etcd_lock_hold_move(held, &rl->grant);
+    ngx_etcd_lock_hold_move(held, grant);
 }
 
 

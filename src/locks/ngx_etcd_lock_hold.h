@@ -24,8 +24,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_grant.h>
 #include <ngx_etcd_pick.h>
-#include <ngx_etcd_request_lock.h>
 
 
 #define NGX_ETCD_LOCK_HOLD_QUIET  1000             /* ms */
@@ -44,8 +44,8 @@ ngx_etcd_lock_hold_t *ngx_etcd_lock_hold_create(void);
  * memory; the request keeps the connection.
  */
 ngx_int_t ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t *hold,
-    ngx_connection_t *c, ngx_str_t *name, ngx_msec_t max,
-    ngx_uint_t half_close, ngx_etcd_kept_t *kept);
+    ngx_connection_t *c, ngx_str_t *name, ngx_msec_t max, ngx_uint_t half_close,
+    ngx_etcd_kept_t *kept);
 
 /*
  * Called when the request gives up the lock: moves the lock into the hold, if
@@ -53,7 +53,7 @@ ngx_int_t ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t *hold,
  * released.
  */
 void ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold,
-    ngx_etcd_request_lock_t *rl);
+    ngx_etcd_grant_t *grant);
 
 /*
  * Called at the end of the request, when all its locks were added: the hold

@@ -293,8 +293,8 @@ void ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue);
 void ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue);
 
 /* Returns NULL if this client has no key in that state. */
-ngx_etcd_mutex_t *ngx_etcd_lock_queue_first(
-    ngx_etcd_lock_queue_t *lock_queue, ngx_etcd_mutex_state_e state);
+ngx_etcd_mutex_t *ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_mutex_state_e state);
 
 /*
  * Returns 1 if the key, which was put at that revision, is known to be gone.

@@ -253,8 +253,7 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 
 
 static void
-ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex,
-    ngx_etcd_mutex_state_e state)
+ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex, ngx_etcd_mutex_state_e state)
 {
 #if (NGX_DEBUG)
 

@@ -70,8 +70,8 @@ typedef enum {
 } ngx_etcd_grant_state_e;
 
 
-typedef struct ngx_etcd_grant_s     ngx_etcd_grant_t;
-typedef struct ngx_etcd_lock_s      ngx_etcd_lock_t;
+typedef struct ngx_etcd_grant_s        ngx_etcd_grant_t;
+typedef struct ngx_etcd_lock_s         ngx_etcd_lock_t;
 typedef struct ngx_etcd_lock_permit_s  ngx_etcd_lock_permit_t;
 
 
@@ -92,7 +92,22 @@ struct ngx_etcd_grant_s {
 
     /* Called from the event loop, after handler(): the lock is lost. */
     void                       (*lost)(ngx_etcd_grant_t *grant);
-    void                        *data;
+
+    void                        *owner;        /* the request or session: a
+                                                  pool may be shared by
+                                                  several */
+    ngx_str_t                    key;          /* KEY as a segment; empty: the
+                                                  lock of the name alone */
+
+    /* for http and stream */
+
+    ngx_pool_cleanup_t          *cleanup;
+    ngx_uint_t                   on_lost;      /* ngx_etcd_lock_lost_e */
+    ngx_uint_t                   status;       /* response status if the lock
+                                                  is lost */
+    ngx_uint_t                   hold;         /* ngx_etcd_lock_hold_e */
+    ngx_msec_t                   max_hold;     /* or NGX_CONF_UNSET_MSEC */
+    ngx_uint_t                   changes;      /* of the URI, at a pause */
 
     /* read-only for the caller */
 
@@ -179,13 +194,6 @@ struct ngx_etcd_lock_permit_s {
     unsigned                     over:1;       /* to be removed */
 };
 
-
-/*
- * Allocates the segment from the pool.  NGX_ERROR: no memory, or OpenSSL has
- * no SHA-256.
- */
-ngx_int_t ngx_etcd_lock_segment(ngx_pool_t *pool, ngx_str_t *key,
-    ngx_str_t *segment);
 
 /* Returns the locks of the cluster in this worker; NULL: no memory. */
 ngx_etcd_worker_locks_t *ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf);

@@ -28,26 +28,22 @@ ngx_stream_etcd_lock(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static void
 ngx_stream_etcd_lock_over(ngx_etcd_grant_t *grant)
 {
-    ngx_etcd_request_lock_t  *rl = grant->data;
-
-    ngx_stream_etcd_pause_end(rl->owner);
+    ngx_stream_etcd_pause_end(grant->owner);
 }
 
 
 static void
 ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 {
-    ngx_connection_t         *c;
-    ngx_stream_session_t     *s;
-    ngx_etcd_request_lock_t  *rl;
+    ngx_connection_t      *c;
+    ngx_stream_session_t  *s;
 
-    rl = grant->data;
-    s = rl->owner;
+    s = grant->owner;
     c = s->connection;
 
-    ngx_etcd_request_lock_report(rl, c->log);
+    ngx_etcd_grant_report(grant, c->log);
 
-    if (rl->lost == NGX_ETCD_LOCK_CONTINUE) {
+    if (grant->on_lost == NGX_ETCD_LOCK_CONTINUE) {
         return;
     }
 
@@ -75,32 +71,32 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 }
 
 
-static ngx_etcd_request_lock_t *
+static ngx_etcd_grant_t *
 ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
     ngx_str_t *key)
 {
     ngx_stream_session_t *s = owner;
 
     ngx_int_t                    rc;
-    ngx_etcd_request_lock_t     *rl;
+    ngx_etcd_grant_t            *grant;
     ngx_stream_etcd_srv_conf_t  *escf;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
-    rl = ngx_etcd_request_lock_add(s->connection->pool, s, lock);
-    if (rl == NULL) {
+    grant = ngx_etcd_grant_add(s->connection->pool, s, lock);
+    if (grant == NULL) {
         return NULL;
     }
 
-    rl->key = *key;
-    rl->lost = escf->lock_lost;
+    grant->key = *key;
+    grant->on_lost = escf->lock_lost;
 
-    rl->grant.handler = ngx_stream_etcd_lock_over;
-    rl->grant.lost = ngx_stream_etcd_lock_is_lost;
+    grant->handler = ngx_stream_etcd_lock_over;
+    grant->lost = ngx_stream_etcd_lock_is_lost;
 
-    rc = ngx_etcd_lock_begin(&rl->grant, key, s->connection->log);
+    rc = ngx_etcd_lock_begin(grant, s->connection->log);
 
-    return (rc == NGX_ERROR) ? NULL : rl;
+    return (rc == NGX_ERROR) ? NULL : grant;
 }
 
 
@@ -109,20 +105,20 @@ ngx_stream_etcd_lock_gone(void *data)
 {
     ngx_stream_session_t *s = data;
 
-    ngx_etcd_request_lock_release(s->connection->pool, s);
+    ngx_etcd_grant_release(s->connection->pool, s);
 }
 
 
 /* NGX_OK: the lock is held. */
 
 static ngx_int_t
-ngx_stream_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
+ngx_stream_etcd_lock_result(void *owner, ngx_etcd_grant_t *grant)
 {
     ngx_stream_session_t *s = owner;
 
     ngx_int_t  rc;
 
-    rc = ngx_etcd_request_lock_result(rl);
+    rc = ngx_etcd_grant_result(grant);
 
     switch (rc) {
 
@@ -143,9 +139,9 @@ ngx_stream_etcd_lock_result(void *owner, ngx_etcd_request_lock_t *rl)
 ngx_int_t
 ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 {
-    ngx_int_t                       rc;
-    ngx_stream_etcd_srv_conf_t     *escf;
-    ngx_etcd_request_lock_owner_t   owner;
+    ngx_int_t                    rc;
+    ngx_etcd_grant_owner_t       owner;
+    ngx_stream_etcd_srv_conf_t  *escf;
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
@@ -156,7 +152,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
     owner.take = ngx_stream_etcd_lock_take;
     owner.result = ngx_stream_etcd_lock_result;
 
-    rc = ngx_etcd_request_lock_take(&owner, escf->locks);
+    rc = ngx_etcd_grant_take(&owner, escf->locks);
 
     switch (rc) {
 
@@ -176,7 +172,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 
     /* a failed session must not keep its other locks */
 
-    ngx_etcd_request_lock_release(s->connection->pool, s);
+    ngx_etcd_grant_release(s->connection->pool, s);
 
     return rc;
 }
@@ -187,7 +183,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 ngx_int_t
 ngx_stream_etcd_lock_log(ngx_stream_session_t *s)
 {
-    ngx_etcd_request_lock_release(s->connection->pool, s);
+    ngx_etcd_grant_release(s->connection->pool, s);
 
     return NGX_OK;
 }
@@ -202,22 +198,22 @@ static ngx_int_t
 ngx_stream_etcd_lock_filter(ngx_stream_session_t *s, ngx_chain_t *in,
     ngx_uint_t from_upstream)
 {
-    ngx_pool_t               *pool;
-    ngx_etcd_request_lock_t  *rl;
+    ngx_pool_t        *pool;
+    ngx_etcd_grant_t  *grant;
 
     pool = s->connection->pool;
 
-    for (rl = ngx_etcd_request_lock_next(pool, NULL);
-         rl != NULL;
-         rl = ngx_etcd_request_lock_next(pool, rl))
+    for (grant = ngx_etcd_grant_next(pool, NULL);
+         grant != NULL;
+         grant = ngx_etcd_grant_next(pool, grant))
     {
-        if (rl->owner != s || !ngx_etcd_lock_found_lost(&rl->grant)) {
+        if (grant->owner != s || !ngx_etcd_lock_found_lost(grant)) {
             continue;
         }
 
-        ngx_etcd_request_lock_report(rl, s->connection->log);
+        ngx_etcd_grant_report(grant, s->connection->log);
 
-        if (rl->lost == NGX_ETCD_LOCK_CLOSE) {
+        if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
             return NGX_ERROR;
         }
     }

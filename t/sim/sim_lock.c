@@ -272,7 +272,6 @@ static void
 sim_request_begin(sim_request_t *request)
 {
     ngx_int_t          rc;
-    ngx_str_t          key;
     ngx_etcd_grant_t  *grant;
 
     if (request->worker->leaving) {
@@ -286,13 +285,12 @@ sim_request_begin(sim_request_t *request)
     grant->conf->wait = sim_chance(8) ? 0 : 1 + sim_below(20000);
     grant->handler = sim_request_handler;
     grant->lost = sim_request_lost;
-    grant->data = request;
+    grant->owner = request;
 
-    ngx_str_null(&key);
     request->busy = 1;
     request->began = sim.now;
 
-    rc = ngx_etcd_lock_begin(grant, &key, &sim.log);
+    rc = ngx_etcd_lock_begin(grant, &sim.log);
 
     if (rc != NGX_AGAIN) {
         sim_request_end(request);
@@ -321,7 +319,7 @@ sim_request_handler(ngx_etcd_grant_t *grant)
 {
     sim_request_t  *request;
 
-    request = grant->data;
+    request = grant->owner;
 
     if (grant->state != NGX_ETCD_GRANT_HELD) {
         sim_request_end(request);
@@ -456,7 +454,7 @@ sim_request_lost(ngx_etcd_grant_t *grant)
 {
     sim_trace("%V is lost", &grant->conf->name->name);
 
-    sim_request_end(grant->data);
+    sim_request_end(grant->owner);
 }
 
 

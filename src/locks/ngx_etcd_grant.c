@@ -1,0 +1,517 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_grant.h>
+#include <ngx_etcd_str.h>
+#include <ngx_etcd_variable.h>
+
+#include <openssl/evp.h>
+
+
+#define NGX_ETCD_LOCK_SEGMENT_DIGEST  32
+
+
+static ngx_int_t ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool,
+    void *owner, ngx_variable_value_t *v);
+static ngx_int_t ngx_etcd_lock_variable_status(ngx_str_t *name,
+    ngx_pool_t *pool, void *owner, ngx_variable_value_t *v);
+static ngx_int_t ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool,
+    void *owner, ngx_variable_value_t *v);
+
+
+ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
+
+    { ngx_string("etcd_lock_token"), ngx_etcd_lock_variable_token },
+    { ngx_string("etcd_lock_status"), ngx_etcd_lock_variable_status },
+    { ngx_string("etcd_lock_wait"), ngx_etcd_lock_variable_wait },
+    { ngx_null_string, NULL }
+};
+
+
+static void
+ngx_etcd_grant_cleanup(void *data)
+{
+    ngx_etcd_grant_t *grant = data;
+
+    ngx_etcd_lock_end(grant);
+}
+
+
+ngx_etcd_grant_t *
+ngx_etcd_grant_add(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
+{
+    ngx_etcd_grant_t    *grant;
+    ngx_pool_cleanup_t  *cln;
+
+    cln = ngx_pool_cleanup_add(pool, sizeof(ngx_etcd_grant_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    grant = cln->data;
+    ngx_memzero(grant, sizeof(ngx_etcd_grant_t));
+
+    cln->handler = ngx_etcd_grant_cleanup;
+
+    grant->owner = owner;
+    grant->cleanup = cln;
+    grant->conf = conf;
+
+    return grant;
+}
+
+
+ngx_etcd_grant_t *
+ngx_etcd_grant_next(ngx_pool_t *pool, ngx_etcd_grant_t *grant)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    cln = (grant != NULL) ? grant->cleanup->next : pool->cleanup;
+
+    for ( /* void */ ; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_etcd_grant_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
+}
+
+
+ngx_etcd_grant_t *
+ngx_etcd_grant_find(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
+{
+    ngx_etcd_grant_t  *grant;
+
+    for (grant = ngx_etcd_grant_next(pool, NULL);
+         grant != NULL;
+         grant = ngx_etcd_grant_next(pool, grant))
+    {
+        if (grant->owner == owner && grant->conf == conf) {
+            break;
+        }
+    }
+
+    return grant;
+}
+
+
+ngx_uint_t
+ngx_etcd_grant_same(ngx_etcd_grant_t *grant, ngx_etcd_lock_conf_t *conf,
+    ngx_str_t *key)
+{
+    return grant->conf->name == conf->name
+           && ngx_etcd_str_equal(&grant->key, key);
+}
+
+
+void
+ngx_etcd_grant_release(ngx_pool_t *pool, void *owner)
+{
+    ngx_etcd_grant_t  *grant;
+
+    for (grant = ngx_etcd_grant_next(pool, NULL);
+         grant != NULL;
+         grant = ngx_etcd_grant_next(pool, grant))
+    {
+        if (grant->owner == owner) {
+            ngx_etcd_lock_end(grant);
+        }
+    }
+}
+
+
+/* NGX_DONE: the key is empty, and no lock is taken. */
+
+static ngx_int_t
+ngx_etcd_grant_value(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *value)
+{
+    ngx_str_null(value);
+
+    if (lock->value == NULL) {
+        return NGX_OK;
+    }
+
+    if (owner->value(owner->owner, lock->value, value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (value->len != 0) {
+        return NGX_OK;
+    }
+
+    if (lock->pass) {
+        return NGX_DONE;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, owner->log, 0,
+                  "etcd: key \"%V\" of lock \"%V\" is empty",
+                  &lock->key, &lock->name->name);
+
+    return NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_etcd_grant_check(ngx_etcd_grant_owner_t *owner, ngx_array_t *locks)
+{
+    ngx_int_t              rc;
+    ngx_str_t              value;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
+
+    lock = locks->elts;
+
+    for (i = 0; i < locks->nelts; i++) {
+
+        if (ngx_etcd_grant_find(owner->pool, owner->owner, &lock[i])
+            != NULL)
+        {
+            continue;
+        }
+
+        rc = ngx_etcd_grant_value(owner, &lock[i], &value);
+
+        if (rc != NGX_OK && rc != NGX_DONE) {
+            return rc;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_etcd_grant_segment_is_plain(ngx_str_t *key, u_char c)
+{
+    return (c >= 'A' && c <= 'Z')
+           || (c >= 'a' && c <= 'z')
+           || (c >= '0' && c <= '9')
+           || c == '-' || c == '_' || c == '~'
+           || (c == '.' && key->len > 2);
+}
+
+
+/* Escapes as much of the key as fits; an escape is never split. */
+
+static u_char *
+ngx_etcd_grant_segment_escape(ngx_str_t *key, u_char *dst, size_t size,
+    ngx_uint_t *whole)
+{
+    size_t   i;
+    u_char  *last, c;
+
+    static u_char  hex[] = "0123456789ABCDEF";
+
+    *whole = 0;
+    last = dst + size;
+
+    for (i = 0; i < key->len; i++) {
+        c = key->data[i];
+
+        if (ngx_etcd_grant_segment_is_plain(key, c)) {
+
+            if (last - dst < 1) {
+                return dst;
+            }
+
+            *dst++ = c;
+            continue;
+        }
+
+        if (last - dst < 3) {
+            return dst;
+        }
+
+        *dst++ = '%';
+        *dst++ = hex[c >> 4];
+        *dst++ = hex[c & 0xf];
+    }
+
+    *whole = 1;
+
+    return dst;
+}
+
+
+/* NGX_ERROR: no memory, or OpenSSL has no SHA-256. */
+
+static ngx_int_t
+ngx_etcd_grant_segment(ngx_pool_t *pool, ngx_str_t *key, ngx_str_t *segment)
+{
+    u_char      *p;
+    u_char       digest[EVP_MAX_MD_SIZE];
+    ngx_uint_t   whole;
+
+    segment->data = ngx_pnalloc(pool, NGX_ETCD_LOCK_SEGMENT_MAX);
+    if (segment->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_etcd_grant_segment_escape(key, segment->data,
+                                     NGX_ETCD_LOCK_SEGMENT_PLAIN, &whole);
+    if (whole) {
+        segment->len = p - segment->data;
+        return NGX_OK;
+    }
+
+    if (EVP_Digest(key->data, key->len, digest, NULL, EVP_sha256(), NULL)
+        != 1)
+    {
+        ngx_ssl_error(NGX_LOG_ERR, pool->log, 0, "EVP_Digest() failed");
+        return NGX_ERROR;
+    }
+
+    p = ngx_etcd_grant_segment_escape(key, segment->data,
+                                     NGX_ETCD_LOCK_SEGMENT_BEGIN, &whole);
+    *p++ = '~';
+    p = ngx_hex_dump(p, digest, NGX_ETCD_LOCK_SEGMENT_DIGEST);
+
+    segment->len = p - segment->data;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_grant_one(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock)
+{
+    ngx_int_t          rc;
+    ngx_str_t          key, value;
+    ngx_etcd_grant_t  *grant;
+
+    /* search by directive first: a redirect may have changed the key */
+
+    grant = ngx_etcd_grant_find(owner->pool, owner->owner, lock);
+
+    if (grant == NULL) {
+        ngx_str_null(&key);
+
+        rc = ngx_etcd_grant_value(owner, lock, &value);
+
+        if (rc == NGX_OK && lock->value != NULL) {
+            rc = ngx_etcd_grant_segment(owner->pool, &value, &key);
+        }
+
+        if (rc != NGX_OK) {
+            return (rc == NGX_DONE) ? NGX_OK : rc;
+        }
+
+        grant = owner->take(owner->owner, lock, &key);
+        if (grant == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    return owner->result(owner->owner, grant);
+}
+
+
+ngx_int_t
+ngx_etcd_grant_take(ngx_etcd_grant_owner_t *owner, ngx_array_t *locks)
+{
+    ngx_int_t              rc;
+    ngx_uint_t             i;
+    ngx_etcd_lock_conf_t  *lock;
+
+    rc = (locks->nelts > 1) ? ngx_etcd_grant_check(owner, locks)
+                            : NGX_OK;
+
+    lock = locks->elts;
+
+    for (i = 0; i < locks->nelts && rc == NGX_OK; i++) {
+        rc = ngx_etcd_grant_one(owner, &lock[i]);
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_etcd_grant_result(ngx_etcd_grant_t *grant)
+{
+    switch (grant->state) {
+
+    case NGX_ETCD_GRANT_WAITING:
+        return NGX_AGAIN;
+
+    case NGX_ETCD_GRANT_HELD:
+        return ngx_etcd_lock_held(grant) ? NGX_OK : NGX_DECLINED;
+
+    case NGX_ETCD_GRANT_TIMEOUT:
+        return NGX_BUSY;
+
+    case NGX_ETCD_GRANT_LOST:
+        return (grant->on_lost == NGX_ETCD_LOCK_CONTINUE) ? NGX_OK
+                                                          : NGX_DECLINED;
+
+    default:
+        return NGX_DECLINED;
+    }
+}
+
+
+void
+ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_log_t *log)
+{
+    ngx_log_error(NGX_LOG_WARN, log, 0, "etcd: lock \"%V%s%V\" is lost%s",
+                  &grant->conf->name->name, grant->key.len ? "/" : "",
+                  &grant->key, (grant->on_lost == NGX_ETCD_LOCK_CLOSE)
+                               ? ", aborting" : "");
+}
+
+
+/* Several tokens are listed in the order of locking. */
+
+static ngx_int_t
+ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v)
+{
+    u_char            *p, *begin, *end;
+    u_char             number[NGX_INT64_LEN + sizeof(", ")];
+    size_t             size;
+    ngx_etcd_grant_t  *grant;
+
+    size = 0;
+    grant = NULL;
+
+    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
+        if (grant->owner == owner && grant->token != 0) {
+            size += sizeof(number);
+        }
+    }
+
+    if (size == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, size);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* the newest comes first: fill the buffer from its end */
+
+    end = p + size;
+    begin = end;
+
+    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
+        if (grant->owner != owner || grant->token == 0) {
+            continue;
+        }
+
+        p = ngx_sprintf(number, "%uL%s", grant->token,
+                        (begin != end) ? ", " : "");
+
+        begin -= p - number;
+        ngx_memcpy(begin, number, p - number);
+    }
+
+    ngx_etcd_variable_value(name, v, begin, end - begin);
+
+    return NGX_OK;
+}
+
+
+/* Returns the worst status of several locks. */
+
+static ngx_int_t
+ngx_etcd_lock_variable_status(ngx_str_t *name, ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v)
+{
+    ngx_uint_t         i, n;
+    ngx_etcd_grant_t  *grant;
+
+    static ngx_str_t  names[] = {
+        ngx_null_string,
+        ngx_string("acquired"),
+        ngx_string("timeout"),
+        ngx_string("unavailable"),
+        ngx_string("lost")
+    };
+
+    n = 0;
+    grant = NULL;
+
+    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
+
+        if (grant->owner != owner) {
+            continue;
+        }
+
+        switch (grant->state) {
+
+        case NGX_ETCD_GRANT_HELD:
+        case NGX_ETCD_GRANT_ENDED:
+            i = 1;
+            break;
+
+        case NGX_ETCD_GRANT_TIMEOUT:
+            i = 2;
+            break;
+
+        case NGX_ETCD_GRANT_UNAVAILABLE:
+            i = 3;
+            break;
+
+        case NGX_ETCD_GRANT_LOST:
+            i = 4;
+            break;
+
+        default:
+            i = 0;
+            break;
+        }
+
+        n = ngx_max(n, i);
+    }
+
+    ngx_etcd_variable_value(name, v, names[n].data, names[n].len);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool, void *owner,
+    ngx_variable_value_t *v)
+{
+    u_char            *p, *last;
+    ngx_uint_t         found;
+    ngx_msec_t         waited;
+    ngx_etcd_grant_t  *grant;
+
+    found = 0;
+    waited = 0;
+    grant = NULL;
+
+    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
+        if (grant->owner == owner) {
+            found = 1;
+            waited += grant->waited;
+        }
+    }
+
+    if (!found) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    p = ngx_pnalloc(pool, NGX_INT64_LEN + sizeof(".000"));
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    last = ngx_sprintf(p, "%M.%03M", waited / 1000, waited % 1000);
+
+    ngx_etcd_variable_value(name, v, p, last - p);
+
+    return NGX_OK;
+}

@@ -1,0 +1,101 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ *
+ * The grants of one request or session (ngx_etcd_worker_locks.h); common to
+ * http and stream.  They are found in the cleanup list of the pool, because an
+ * internal redirect clears the contexts of a request, and contexts are gone
+ * when the request is logged.
+ */
+
+
+#ifndef _NGX_ETCD_GRANT_H_INCLUDED_
+#define _NGX_ETCD_GRANT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_lock.h>
+
+
+typedef ngx_int_t (*ngx_etcd_lock_variable_pt)(ngx_str_t *name,
+    ngx_pool_t *pool, void *owner, ngx_variable_value_t *v);
+
+typedef struct {
+    ngx_str_t                    name;
+    ngx_etcd_lock_variable_pt    get;
+} ngx_etcd_lock_variable_t;
+
+
+/* the last one has an empty name */
+extern ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[];
+
+
+/* Adds a zeroed grant with these fields set, which is ended with the pool. */
+ngx_etcd_grant_t *ngx_etcd_grant_add(ngx_pool_t *pool, void *owner,
+    ngx_etcd_lock_conf_t *conf);
+
+/* Iterates over grants, the newest first, starting with NULL; NULL: no more. */
+ngx_etcd_grant_t *ngx_etcd_grant_next(ngx_pool_t *pool,
+    ngx_etcd_grant_t *grant);
+
+/* Returns the grant of a directive; NULL: there is none. */
+ngx_etcd_grant_t *ngx_etcd_grant_find(ngx_pool_t *pool, void *owner,
+    ngx_etcd_lock_conf_t *conf);
+
+/* Returns 1 if the grant is for that lock and key. */
+ngx_uint_t ngx_etcd_grant_same(ngx_etcd_grant_t *grant,
+    ngx_etcd_lock_conf_t *conf, ngx_str_t *key);
+
+/* Ends all grants of the owner, the newest first. */
+void ngx_etcd_grant_release(ngx_pool_t *pool, void *owner);
+
+/* The part of http or stream in taking the locks of an owner. */
+
+typedef struct {
+    void                        *owner;
+    ngx_pool_t                  *pool;
+    ngx_log_t                   *log;
+
+    /* evaluates KEY of a lock */
+    ngx_int_t                  (*value)(void *owner, void *key,
+                                        ngx_str_t *value);
+
+    /*
+     * Adds a grant for that key, which is empty if the lock has none, and
+     * begins it; or finds one that the owner may use.  NULL: no
+     * memory, or the owner may not take the lock.
+     */
+    ngx_etcd_grant_t   *(*take)(void *owner, ngx_etcd_lock_conf_t *conf,
+                                       ngx_str_t *key);
+
+    /* NGX_OK: the lock is held; else what the phase returns */
+    ngx_int_t                  (*result)(void *owner,
+                                         ngx_etcd_grant_t *grant);
+} ngx_etcd_grant_owner_t;
+
+/*
+ * Takes the locks of an array of ngx_etcd_lock_conf_t one after another.  May
+ * be called again: an owner has one grant for a directive.  All keys
+ * are checked first: an owner that is refused for the key of one lock takes
+ * none of the others.
+ *
+ *     NGX_OK        all locks are held
+ *     NGX_ERROR     take() has failed, or no memory
+ *     NGX_DECLINED  a key is empty, which was logged
+ *     other         what result() returned
+ */
+ngx_int_t ngx_etcd_grant_take(ngx_etcd_grant_owner_t *owner,
+    ngx_array_t *locks);
+
+/*
+ * Returns NGX_OK: the lock is held; NGX_AGAIN: wait; NGX_BUSY: others hold
+ * the lock; NGX_DECLINED: unknown, or lost.
+ */
+ngx_int_t ngx_etcd_grant_result(ngx_etcd_grant_t *grant);
+
+/* Logs the loss of the lock. */
+void ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_log_t *log);
+
+
+#endif /* _NGX_ETCD_GRANT_H_INCLUDED_ */
