@@ -407,35 +407,6 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 
 
 /*
- * Returns a lock whose loss ends the request; NULL: none, or already
- * reported.
- */
-
-static ngx_etcd_grant_t *
-ngx_http_etcd_lock_find_lost(ngx_http_request_t *r)
-{
-    ngx_etcd_grant_t  *grant;
-
-    for (grant = ngx_etcd_grant_next(r->pool, NULL);
-         grant != NULL;
-         grant = ngx_etcd_grant_next(r->pool, grant))
-    {
-        if (grant->owner != r || !ngx_etcd_lock_found_lost(grant)) {
-            continue;
-        }
-
-        ngx_etcd_grant_report(grant, r->connection->log);
-
-        if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
-            return grant;
-        }
-    }
-
-    return NULL;
-}
-
-
-/*
  * Refuses a response if a lock is known to be lost: the lost() handler may
  * not have been called yet.
  */
@@ -445,7 +416,7 @@ ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
 {
     ngx_etcd_grant_t  *grant;
 
-    grant = ngx_http_etcd_lock_find_lost(r);
+    grant = ngx_etcd_grant_lost(r->pool, r, r->connection->log);
 
     if (grant != NULL) {
         ngx_http_etcd_client_skip_body(r);
@@ -460,7 +431,7 @@ ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_etcd_lock_body_filter(ngx_http_request_t *r, ngx_chain_t *in)
 {
-    if (ngx_http_etcd_lock_find_lost(r) != NULL) {
+    if (ngx_etcd_grant_lost(r->pool, r, r->connection->log) != NULL) {
         return NGX_ERROR;
     }
 

@@ -367,6 +367,30 @@ ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_log_t *log)
 }
 
 
+ngx_etcd_grant_t *
+ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner, ngx_log_t *log)
+{
+    ngx_etcd_grant_t  *grant;
+
+    grant = NULL;
+
+    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
+
+        if (grant->owner != owner || !ngx_etcd_lock_found_lost(grant)) {
+            continue;
+        }
+
+        ngx_etcd_grant_report(grant, log);
+
+        if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
+            return grant;
+        }
+    }
+
+    return NULL;
+}
+
+
 /* Several tokens are listed in the order of locking. */
 
 static ngx_int_t

@@ -97,5 +97,12 @@ ngx_int_t ngx_etcd_grant_result(ngx_etcd_grant_t *grant);
 /* Logs the loss of the lock. */
 void ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_log_t *log);
 
+/*
+ * Logs newly found losses.  Returns the first grant whose loss ends its owner;
+ * NULL: none, or it was already reported.
+ */
+ngx_etcd_grant_t *ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner,
+    ngx_log_t *log);
+
 
 #endif /* _NGX_ETCD_GRANT_H_INCLUDED_ */

@@ -198,24 +198,12 @@ static ngx_int_t
 ngx_stream_etcd_lock_filter(ngx_stream_session_t *s, ngx_chain_t *in,
     ngx_uint_t from_upstream)
 {
-    ngx_pool_t        *pool;
-    ngx_etcd_grant_t  *grant;
+    ngx_connection_t  *c;
 
-    pool = s->connection->pool;
+    c = s->connection;
 
-    for (grant = ngx_etcd_grant_next(pool, NULL);
-         grant != NULL;
-         grant = ngx_etcd_grant_next(pool, grant))
-    {
-        if (grant->owner != s || !ngx_etcd_lock_found_lost(grant)) {
-            continue;
-        }
-
-        ngx_etcd_grant_report(grant, s->connection->log);
-
-        if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
-            return NGX_ERROR;
-        }
+    if (ngx_etcd_grant_lost(c->pool, s, c->log) != NULL) {
+        return NGX_ERROR;
     }
 
     return ngx_stream_next_filter(s, in, from_upstream);
