@@ -478,7 +478,7 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore, ngx_array_t *array)
 
         ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
 
-        commit.ops = sets[i].diff.ops;
+        commit.ops = &sets[i].diff.ops;
         commit.revision = sets[i].revision;
         commit.force = 1;
 

@@ -109,7 +109,7 @@ ngx_etcd_dormant_remove(ngx_etcd_dormant_set_t *set)
 }
 
 
-#define NGX_ETCD_CATALOG_SET_POOL  2048
+#define NGX_ETCD_CATALOG_SET_POOL  256
 
 
 static ngx_int_t

@@ -12,12 +12,24 @@
 #include <ngx_etcd_member_diff.h>
 
 
+void
+ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff)
+{
+    if (diff->pool != NULL) {
+        ngx_destroy_pool(diff->pool);
+        diff->pool = NULL;
+    }
+
+    diff->ops.nelts = 0;
+    diff->done = 0;
+    diff->changed = 0;
+}
+
+
 static ngx_int_t
 ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
 {
-    if (ngx_etcd_member_diff_batch(diff) != NGX_OK) {
-        return NGX_ERROR;
-    }
+    ngx_etcd_member_diff_batch(diff);
 
     ngx_memzero(&diff->repair, sizeof(ngx_etcd_repair_t));
 
@@ -97,65 +109,7 @@ void
 ngx_etcd_member_diff_destroy(ngx_etcd_member_diff_t *diff)
 {
     ngx_etcd_member_diff_close(diff);
-    ngx_etcd_member_diff_decoded(diff);
-
-    if (diff->pool != NULL) {
-        ngx_destroy_pool(diff->pool);
-        diff->pool = NULL;
-    }
-}
-
-
-ngx_int_t
-ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff)
-{
-    ngx_pool_t  *pool;
-
-    pool = ngx_create_pool(1024, diff->log);
-    if (pool == NULL) {
-        return NGX_ERROR;
-    }
-
-    diff->ops = ngx_array_create(pool, 4, sizeof(ngx_etcd_op_t));
-    if (diff->ops == NULL) {
-        ngx_destroy_pool(pool);
-        return NGX_ERROR;
-    }
-
-    if (diff->pool != NULL) {
-        ngx_destroy_pool(diff->pool);
-    }
-
-    diff->pool = pool;
-    diff->done = 0;
-    diff->changed = 0;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff)
-{
-    if (diff->scratch != NULL) {
-        ngx_destroy_pool(diff->scratch);
-        diff->scratch = NULL;
-    }
-}
-
-
-static ngx_int_t
-ngx_etcd_member_diff_scratch(ngx_etcd_member_diff_t *diff, ngx_array_t *members)
-{
-    if (diff->scratch == NULL) {
-        diff->scratch = ngx_create_pool(4096, diff->log);
-        if (diff->scratch == NULL) {
-            return NGX_ERROR;
-        }
-    }
-
-    return ngx_array_init(members, diff->scratch, 1,
-                          sizeof(ngx_etcd_member_t));
+    ngx_etcd_member_diff_batch(diff);
 }
 
 
@@ -171,65 +125,47 @@ ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 }
 
 
-/* Registers what was decoded into the scratch pool, and resets the pool. */
-
-static void
-ngx_etcd_member_diff_take(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_int_t rc, ngx_array_t *members, ngx_etcd_reason_t *reason,
-    Etcd__KeyValue *kv)
+void
+ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+    ngx_str_t *value, json_t *object, Etcd__KeyValue *kv)
 {
-    if (ngx_etcd_decode_unleased(diff->member, kv->lease, members, reason)) {
+    ngx_int_t          rc;
+    ngx_pool_t        *pool;
+    ngx_array_t        members;
+    ngx_etcd_reason_t  reason;
+
+    pool = ngx_create_pool(4096, diff->log);
+
+    if (pool == NULL
+        || ngx_array_init(&members, pool, 1, sizeof(ngx_etcd_member_t))
+           != NGX_OK)
+    {
+        diff->broken = 1;
+        goto done;
+    }
+
+    rc = (object != NULL)
+         ? ngx_etcd_decode_given(diff->member, &key->entry.key, object, pool,
+                                 &members, &reason)
+         : ngx_etcd_decode(diff->member, &key->entry.key, value, pool,
+                           &members, &reason);
+
+    if (ngx_etcd_decode_unleased(diff->member, kv->lease, &members, &reason)) {
         rc = NGX_DECLINED;
     }
 
-    ngx_etcd_member_diff_reason(diff, key, reason, kv->mod_revision,
+    ngx_etcd_member_diff_reason(diff, key, &reason, kv->mod_revision,
                                 rc != NGX_ERROR);
 
     if (rc != NGX_ERROR) {
-        (void) ngx_etcd_member_diff_members(diff, key, kv, members);
+        (void) ngx_etcd_member_diff_members(diff, key, kv, &members);
     }
 
-    ngx_reset_pool(diff->scratch);
-}
+done:
 
-
-void
-ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_str_t *value, Etcd__KeyValue *kv)
-{
-    ngx_int_t          rc;
-    ngx_array_t        members;
-    ngx_etcd_reason_t  reason;
-
-    if (ngx_etcd_member_diff_scratch(diff, &members) != NGX_OK) {
-        diff->broken = 1;
-        return;
+    if (pool != NULL) {
+        ngx_destroy_pool(pool);
     }
-
-    rc = ngx_etcd_decode(diff->member, &key->entry.key, value, diff->scratch,
-                         &members, &reason);
-
-    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, kv);
-}
-
-
-void
-ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, json_t *object, Etcd__KeyValue *kv)
-{
-    ngx_int_t          rc;
-    ngx_array_t        members;
-    ngx_etcd_reason_t  reason;
-
-    if (ngx_etcd_member_diff_scratch(diff, &members) != NGX_OK) {
-        diff->broken = 1;
-        return;
-    }
-
-    rc = ngx_etcd_decode_given(diff->member, &key->entry.key, object,
-                               diff->scratch, &members, &reason);
-
-    ngx_etcd_member_diff_take(diff, key, rc, &members, &reason, kv);
 }
 
 
@@ -321,7 +257,20 @@ ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
 {
     ngx_etcd_op_t  *o;
 
-    o = ngx_array_push(diff->ops);
+    if (diff->pool == NULL) {
+        diff->pool = ngx_create_pool(1024, diff->log);
+
+        if (diff->pool == NULL) {
+            diff->broken = 1;
+            return NULL;
+        }
+
+        /* the pool has room for the first ones */
+
+        (void) ngx_array_init(&diff->ops, diff->pool, 4, sizeof(ngx_etcd_op_t));
+    }
+
+    o = ngx_array_push(&diff->ops);
 
     if (o == NULL) {
         diff->broken = 1;

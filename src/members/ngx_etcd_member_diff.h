@@ -61,13 +61,11 @@ struct ngx_etcd_member_diff_s {
     ngx_etcd_key_t              *adopt;         /* the next one whose host names
                                                    are adopted; NULL: the first
                                                    one */
-    ngx_pool_t                  *scratch;       /* of one decoding; NULL: there
-                                                   was none since decoded() */
 
     /* the batch */
 
-    ngx_pool_t                  *pool;
-    ngx_array_t                 *ops;           /* of ngx_etcd_op_t */
+    ngx_pool_t                  *pool;          /* NULL: it is empty */
+    ngx_array_t                  ops;           /* of ngx_etcd_op_t */
     ngx_uint_t                   done;          /* of ops, published */
     ngx_uint_t                   changed;       /* by the published ones */
     uint64_t                     revision;      /* 0: not known */
@@ -100,11 +98,8 @@ void ngx_etcd_member_diff_close(ngx_etcd_member_diff_t *diff);
 /* Frees all. */
 void ngx_etcd_member_diff_destroy(ngx_etcd_member_diff_t *diff);
 
-/* An empty batch.  NGX_ERROR: no memory, the former batch stays. */
-ngx_int_t ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff);
-
-/* Frees what decoding has used. */
-void ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff);
+/* An empty batch. */
+void ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff);
 
 
 /*
@@ -113,13 +108,11 @@ void ngx_etcd_member_diff_decoded(ngx_etcd_member_diff_t *diff);
  */
 
 /*
- * Decodes the value of a key, or an object, and registers its members; kv has
- * the revisions and the lease.
+ * Decodes the object, or without one (NULL) the value of a key, and registers
+ * its members; kv has the revisions and the lease.
  */
 void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_str_t *value, Etcd__KeyValue *kv);
-void ngx_etcd_member_diff_put_object(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key, json_t *object, Etcd__KeyValue *kv);
+    ngx_str_t *value, json_t *object, Etcd__KeyValue *kv);
 
 /* The mirror has removed a key of the index. */
 void ngx_etcd_member_diff_removed(ngx_etcd_member_diff_t *diff,

@@ -387,10 +387,10 @@ ngx_etcd_multi_key_register(ngx_etcd_service_t *service,
 
         /* refused as any value of this length is */
 
-        ngx_etcd_member_diff_put(&service->diff, key, &bad->value, &kv);
+        ngx_etcd_member_diff_put(&service->diff, key, &bad->value, NULL, &kv);
 
     } else {
-        ngx_etcd_member_diff_put_object(&service->diff, key, value, &kv);
+        ngx_etcd_member_diff_put(&service->diff, key, NULL, value, &kv);
     }
 
     json_decref(value);
@@ -451,8 +451,6 @@ ngx_etcd_multi_key_proceed(ngx_etcd_service_t *service, uint64_t until)
 
     if (groups->ready && service->mirror.synced) {
         rc = ngx_etcd_multi_key_register_all(service, until);
-
-        ngx_etcd_member_diff_decoded(&service->diff);
     }
 
     if (rc == NGX_OK) {

@@ -389,8 +389,6 @@ ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
         }
     }
 
-    ngx_etcd_member_diff_decoded(&service->diff);
-
     ngx_etcd_service_post(service);
 }
 
@@ -608,7 +606,7 @@ ngx_etcd_service_commit(ngx_etcd_service_t *service, ngx_etcd_commit_t *commit)
 
     diff = &service->diff;
 
-    commit->ops = diff->ops;
+    commit->ops = &diff->ops;
     commit->done = diff->done;
     commit->changed = diff->changed;
     commit->force = 0;
@@ -631,10 +629,7 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 
     diff = &service->diff;
 
-    if (ngx_etcd_member_diff_batch(diff) != NGX_OK) {
-        diff->broken = 1;
-        ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
-    }
+    ngx_etcd_member_diff_batch(diff);
 
     if (diff->skipped) {
         if (!service->full) {

@@ -70,7 +70,7 @@ ngx_etcd_source_changed(ngx_etcd_service_t *service,
     kv.mod_revision = entry->mod_revision;
     kv.lease = entry->lease;
 
-    ngx_etcd_member_diff_put(&service->diff, key, &entry->value, &kv);
+    ngx_etcd_member_diff_put(&service->diff, key, &entry->value, NULL, &kv);
 }
 
 
