@@ -140,13 +140,13 @@ ngx_etcd_check_slots_look_changed(ngx_etcd_check_slots_t *slots, ngx_uint_t all)
     from = slots->generation;
     to = set->generation;
 
-    if (all || from < set->base || to - from > NGX_ETCD_MEMBER_SET_RING) {
+    if (all || !ngx_etcd_member_set_remembers(set, from)) {
         slots->left = slots->nslots;
         from = to;
     }
 
     while (from != to) {
-        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
+        n = *ngx_etcd_member_set_changed(set, ++from);
 
         if (n < slots->nslots) {
             ngx_etcd_check_slots_look(slots, n);
@@ -164,7 +164,7 @@ ngx_etcd_check_slots_piece(ngx_etcd_zone_t *zone, void *data)
 
     ngx_uint_t  i;
 
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS && slots->left != 0; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_PIECE && slots->left != 0; i++) {
 
         if (slots->look >= slots->nslots) {
             slots->look = 0;
@@ -239,24 +239,24 @@ ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots)
 }
 
 
-/* the chunks of a bit */
+/* the pieces of a bit */
 
 static void
-ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots, ngx_uint_t chunk,
+ngx_etcd_check_slots_suspect(ngx_etcd_check_slots_t *slots, ngx_uint_t piece,
     void (*handler)(void *data, ngx_uint_t n), void *data)
 {
     ngx_uint_t  i, n;
 
     for ( /* void */ ;
-         chunk * NGX_ETCD_MEMBER_SET_SLOTS < slots->nslots;
-         chunk += 64)
+         piece * NGX_ETCD_MEMBER_SET_PIECE < slots->nslots;
+         piece += 64)
     {
         if (ngx_etcd_zone_lock_owned(slots->conf->zone, 0) != NGX_OK) {
             return;
         }
 
-        for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
-            n = chunk * NGX_ETCD_MEMBER_SET_SLOTS + i;
+        for (i = 0; i < NGX_ETCD_MEMBER_SET_PIECE; i++) {
+            n = piece * NGX_ETCD_MEMBER_SET_PIECE + i;
 
             if (n < slots->nslots
                 && ngx_etcd_member_set_suspected(slots->conf->set, n)
@@ -275,25 +275,25 @@ ngx_uint_t
 ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
     void (*handler)(void *data, ngx_uint_t n), void *data)
 {
-    uint64_t    chunks, until;
+    uint64_t    pieces, until;
     ngx_uint_t  n;
 
-    chunks = ngx_etcd_member_set_suspects(slots->conf->set);
+    pieces = ngx_etcd_member_set_suspects(slots->conf->set);
     until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
 
-    for (n = 0; chunks != 0; n++) {
+    for (n = 0; pieces != 0; n++) {
 
-        if (!(chunks >> n & 1)) {
+        if (!(pieces >> n & 1)) {
             continue;
         }
 
         if (ngx_etcd_time_budget_now() >= until) {
-            (void) __atomic_fetch_or(&slots->conf->set->suspects, chunks,
+            (void) __atomic_fetch_or(&slots->conf->set->suspects, pieces,
                                      __ATOMIC_RELAXED);
             return 0;
         }
 
-        chunks &= ~((uint64_t) 1 << n);
+        pieces &= ~((uint64_t) 1 << n);
 
         ngx_etcd_check_slots_suspect(slots, n, handler, data);
     }

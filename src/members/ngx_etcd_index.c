@@ -165,7 +165,7 @@ ngx_etcd_index_piece(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone)
 
     walk = &index->walk;
 
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_PIECE; i++) {
 
         if (!ngx_etcd_entry_walk_next(zone, index->slots.set, walk)) {
             return NGX_OK;
@@ -236,9 +236,9 @@ ngx_etcd_index_read(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
 
     for ( ;; ) {
         if (ngx_etcd_hash_table_reserve(keys,
-                                        NGX_ETCD_MEMBER_SET_SLOTS) != NGX_OK
+                                        NGX_ETCD_MEMBER_SET_PIECE) != NGX_OK
             || ngx_etcd_hash_table_reserve(&index->slots.addresses,
-                                           NGX_ETCD_MEMBER_SET_SLOTS)
+                                           NGX_ETCD_MEMBER_SET_PIECE)
                != NGX_OK)
         {
             return NGX_ERROR;

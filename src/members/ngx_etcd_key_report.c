@@ -140,8 +140,10 @@ ngx_etcd_key_report_open(ngx_etcd_key_report_t *report)
         return;
     }
 
-    ngx_memcpy(report->unused.told, report->set->told,
-               sizeof(report->unused.told));
+    if (report->set->remarks != NULL) {
+        ngx_memcpy(report->unused.told, report->set->remarks->told,
+                   sizeof(report->unused.told));
+    }
 
     ngx_etcd_zone_unlock(report->zone);
 }
@@ -404,7 +406,8 @@ ngx_etcd_key_report_full(ngx_etcd_key_report_t *report, ngx_uint_t n)
                   "etcd: upstream \"%V\": no room for %ui members of prefix "
                   "\"%V\" beside the %ui present: the zone of %uz bytes is "
                   "full, set \"zone\" in \"etcd\" to %uzm or more",
-                  report->name, n, report->prefix, report->set->nmembers, size,
+                  report->name, n, report->prefix,
+                  (ngx_uint_t) report->set->nmembers, size,
                   (more + 1024 * 1024 - 1) / (1024 * 1024));
 }
 

@@ -276,15 +276,14 @@ ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
 
     for ( /* void */ ; commit->done < last; commit->done++) {
         if (ngx_etcd_commit_apply(zone, set, &op[commit->done])) {
-            set->ring[++generation % NGX_ETCD_MEMBER_SET_RING] =
+            *ngx_etcd_member_set_changed(set, ++generation) =
                                                      op[commit->done].slot;
             changed = 1;
         }
     }
 
     if (changed) {
-        arrival = &set->arrivals[set->narrivals % NGX_ETCD_MEMBER_SET_ARRIVALS];
-        set->narrivals++;
+        arrival = &set->arrivals[set->commits % NGX_ETCD_MEMBER_SET_ARRIVALS];
         arrival->generation = generation;
         arrival->time = commit->arrived;
 

@@ -15,7 +15,7 @@
 
 #define NGX_ETCD_CONNECTION_COUNT_SPARE  8
 
-/* pages of slots, and connections, settled per acquisition of the mutex */
+/* chunks of slots, and connections, settled per acquisition of the mutex */
 
 #define NGX_ETCD_CONNECTION_COUNT_PIECE  128
 
@@ -87,7 +87,9 @@ ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
 
         walk->left--;
         slots = ngx_etcd_member_set_slot(set, walk->n);
-        cells = ngx_etcd_member_set_chunk(set, walk->n)->rows[walk->row];
+        cells = ngx_etcd_connection_count_cells(
+                                      ngx_etcd_member_set_chunk(set, walk->n),
+                                      walk->row);
 
         if (cells != NULL
             && !ngx_etcd_connection_count_settle_chunk(slots, cells,
@@ -268,32 +270,48 @@ ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone)
 }
 
 
+/* NULL: the last pages of the zone are reserved for members. */
+
+static void *
+ngx_etcd_connection_count_alloc(ngx_etcd_zone_t *zone, size_t size)
+{
+    ngx_uint_t  pages;
+
+    pages = (zone->shpool->end - zone->shpool->start) / ngx_pagesize;
+
+    return (zone->shpool->pfree < pages / NGX_ETCD_CONNECTION_COUNT_SPARE)
+           ? NULL : ngx_slab_calloc_locked(zone->shpool, size);
+}
+
+
 ngx_etcd_atomic64_t *
 ngx_etcd_connection_count_cell(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
-    ngx_uint_t             pages;
-    ngx_etcd_atomic64_t  **cells;
+    ngx_etcd_atomic64_t  ***group, **cells;
 
     if (zone->row == NGX_ETCD_ZONE_NO_ROW) {
         return NULL;
     }
 
-    cells = &ngx_etcd_member_set_chunk(set, n)->rows[zone->row];
+    group = &ngx_etcd_member_set_chunk(set, n)
+                 ->groups[zone->row / NGX_ETCD_MEMBER_SET_GROUP];
 
-    if (*cells == NULL) {
+    if (*group == NULL) {
+        *group = ngx_etcd_connection_count_alloc(zone,
+                    NGX_ETCD_MEMBER_SET_GROUP * sizeof(ngx_etcd_atomic64_t *));
 
-        /* the last pages of the zone are reserved for members */
-
-        pages = (zone->shpool->end - zone->shpool->start) / ngx_pagesize;
-
-        if (zone->shpool->pfree < pages / NGX_ETCD_CONNECTION_COUNT_SPARE) {
+        if (*group == NULL) {
             return NULL;
         }
+    }
 
-        *cells = ngx_slab_calloc_locked(zone->shpool,
-                                        NGX_ETCD_MEMBER_SET_SLOTS
-                                        * sizeof(ngx_etcd_atomic64_t));
+    cells = &(*group)[zone->row % NGX_ETCD_MEMBER_SET_GROUP];
+
+    if (*cells == NULL) {
+        *cells = ngx_etcd_connection_count_alloc(zone,
+                      NGX_ETCD_MEMBER_SET_SLOTS * sizeof(ngx_etcd_atomic64_t));
+
         if (*cells == NULL) {
             return NULL;
         }

@@ -54,6 +54,19 @@ ngx_etcd_atomic64_t *ngx_etcd_connection_count_cell(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t n);
 
 
+/* The cells of a row, one a slot of the chunk; NULL: there are none. */
+
+static ngx_inline ngx_etcd_atomic64_t *
+ngx_etcd_connection_count_cells(ngx_etcd_chunk_t *chunk, ngx_uint_t row)
+{
+    ngx_etcd_atomic64_t  **group;
+
+    group = chunk->groups[row / NGX_ETCD_MEMBER_SET_GROUP];
+
+    return group ? group[row % NGX_ETCD_MEMBER_SET_GROUP] : NULL;
+}
+
+
 /*
  * Adds n, 1 or -1, to the cell.  A cell that counts for a former member
  * (another uid) is obsolete and restarts at zero.  NULL is ignored.

@@ -10,7 +10,28 @@
 #include <ngx_etcd_member_set.h>
 
 
-static void ngx_etcd_member_set_clear(void *data);
+/*
+ * Keeps the gauge and the queue: like slots, they are never freed, because a
+ * process may still count in them.
+ */
+
+static void
+ngx_etcd_member_set_clear(void *data)
+{
+    ngx_etcd_member_set_t *set = data;
+
+    ngx_memzero((u_char *) data + offsetof(ngx_etcd_member_set_t, generation),
+                sizeof(ngx_etcd_member_set_t)
+                - offsetof(ngx_etcd_member_set_t, generation));
+
+    if (set->waiting != NULL) {
+        ngx_memzero(set->waiting, sizeof(ngx_etcd_gauge_t));
+    }
+
+    if (set->queue != NULL) {
+        ngx_memzero(set->queue, sizeof(ngx_etcd_member_set_queue_t));
+    }
+}
 
 
 const ngx_etcd_object_type_t  ngx_etcd_member_set_type = {
@@ -22,38 +43,6 @@ ngx_etcd_member_set_t *
 ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_object_id_t *id)
 {
     return ngx_etcd_object_declare(zone, &ngx_etcd_member_set_type, id);
-}
-
-
-/*
- * Keeps the gauge and the queue: like slots, they are never freed, because a
- * process may still count in them.
- */
-
-static void
-ngx_etcd_member_set_clear(void *data)
-{
-    u_char                 *p;
-    ngx_etcd_member_set_t  *set;
-
-    p = data;
-    set = data;
-
-    ngx_memzero(p + offsetof(ngx_etcd_member_set_t, generation),
-                offsetof(ngx_etcd_member_set_t, waiting)
-                - offsetof(ngx_etcd_member_set_t, generation));
-
-    ngx_memzero(p + offsetof(ngx_etcd_member_set_t, panic),
-                sizeof(ngx_etcd_member_set_t) - offsetof(ngx_etcd_member_set_t,
-                                                         panic));
-
-    if (set->waiting != NULL) {
-        ngx_memzero(set->waiting, sizeof(ngx_etcd_gauge_t));
-    }
-
-    if (set->queue != NULL) {
-        ngx_memzero(set->queue, sizeof(ngx_etcd_member_set_queue_t));
-    }
 }
 
 
@@ -189,54 +178,84 @@ ngx_etcd_member_set_confirmed(ngx_etcd_member_set_t *set)
 ngx_etcd_slot_t *
 ngx_etcd_member_set_slot(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
-    ngx_uint_t         chunk;
-    ngx_etcd_slot_t  **dir;
+    ngx_etcd_chunk_t  *chunk;
 
     if (n >= set->nslots) {
         return NULL;
     }
 
-    chunk = n / NGX_ETCD_MEMBER_SET_SLOTS;
-    dir = set->dirs[chunk / NGX_ETCD_MEMBER_SET_CHUNKS];
+    chunk = set->chunks ? set->chunks[n / NGX_ETCD_MEMBER_SET_SLOTS]
+                        : set->first;
 
-    return &dir[chunk % NGX_ETCD_MEMBER_SET_CHUNKS]
-               [n % NGX_ETCD_MEMBER_SET_SLOTS];
+    return &chunk->slots[n % NGX_ETCD_MEMBER_SET_SLOTS];
+}
+
+
+/* The first chunk needs no directory, and the few changed slots no ring. */
+
+static ngx_int_t
+ngx_etcd_member_set_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+{
+    uint32_t         *ring;
+    ngx_etcd_redo_t   redo;
+
+    if (set->nslots == 0 || set->ring != NULL) {
+        return NGX_OK;
+    }
+
+    ring = ngx_slab_alloc_locked(zone->shpool, NGX_ETCD_MEMBER_SET_RING
+                                               * sizeof(uint32_t));
+    if (ring == NULL) {
+        return NGX_ERROR;
+    }
+
+    redo.n = 0;
+
+    ngx_etcd_redo_set(&redo, &set->base, set->generation);
+    ngx_etcd_redo_set(&redo, &set->ring, ring);
+
+    ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
+
+    return NGX_OK;
 }
 
 
 /*
- * Makes room for a chunk.  Most sets are small: the first directory begins with
- * room for a few chunks.  A process that is killed between the two stores
- * leaves some bytes that are not used any more.
+ * Makes room for chunk n; a full directory is replaced by one of twice its
+ * size.  A process that is killed between two stores leaves some bytes that are
+ * not used any more.
  */
 
 static ngx_int_t
-ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone, ngx_etcd_slot_t ***dir,
-    ngx_uint_t chunk)
+ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_uint_t n)
 {
-    ngx_uint_t         n;
-    ngx_etcd_slot_t  **old, **new;
+    ngx_uint_t          room;
+    ngx_etcd_chunk_t  **old, **new;
 
-    old = *dir;
+    old = set->chunks;
+    room = NGX_ETCD_MEMBER_SET_CHUNKS;
 
-    if (old != NULL && chunk != NGX_ETCD_MEMBER_SET_SMALL) {
+    if (old != NULL) {
+        if (n < room || (n & (n - 1)) != 0) {
+            return NGX_OK;
+        }
+
+        room = 2 * n;
+
+    } else if (n == 0) {
         return NGX_OK;
     }
 
-    n = (chunk < NGX_ETCD_MEMBER_SET_SMALL) ? NGX_ETCD_MEMBER_SET_SMALL
-                                            : NGX_ETCD_MEMBER_SET_CHUNKS;
-
-    new = ngx_slab_calloc_locked(zone->shpool, n * sizeof(ngx_etcd_slot_t *));
+    new = ngx_slab_alloc_locked(zone->shpool,
+                                room * sizeof(ngx_etcd_chunk_t *));
     if (new == NULL) {
         return NGX_ERROR;
     }
 
-    if (old != NULL) {
-        ngx_memcpy(new, old, NGX_ETCD_MEMBER_SET_SMALL
-                             * sizeof(ngx_etcd_slot_t *));
-    }
+    ngx_memcpy(new, old ? old : &set->first, n * sizeof(ngx_etcd_chunk_t *));
 
-    __atomic_store_n(dir, new, __ATOMIC_RELEASE);
+    __atomic_store_n(&set->chunks, new, __ATOMIC_RELEASE);
 
     if (old != NULL) {
         ngx_slab_free_locked(zone->shpool, old);
@@ -247,14 +266,23 @@ ngx_etcd_member_set_directory(ngx_etcd_zone_t *zone, ngx_etcd_slot_t ***dir,
 
 
 static ngx_int_t
-ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_slot_t **page)
+ngx_etcd_member_set_add(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
-    ngx_uint_t        i;
-    ngx_etcd_redo_t   redo;
-    ngx_etcd_slot_t  *chunk;
+    ngx_uint_t         i, n;
+    ngx_etcd_redo_t    redo;
+    ngx_etcd_chunk_t  *chunk, **place;
+
+    n = set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
+
+    if (set->nslots >= NGX_ETCD_MEMBER_SET_MAX_SLOTS
+        || ngx_etcd_member_set_ring(zone, set) != NGX_OK
+        || ngx_etcd_member_set_directory(zone, set, n) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
 
     redo.n = 0;
+    place = set->chunks ? &set->chunks[n] : &set->first;
     chunk = zone->sh->chunks;
 
     if (chunk != NULL) {
@@ -262,11 +290,12 @@ ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         /* requests of the set that had the chunk before */
 
         for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
-            chunk[i].requests = 0;
+            chunk->slots[i].requests = 0;
         }
 
-        ngx_etcd_redo_set(&redo, &zone->sh->chunks, (void *) chunk[0].entry);
-        ngx_etcd_redo_set(&redo, &chunk[0].entry, NULL);
+        ngx_etcd_redo_set(&redo, &zone->sh->chunks,
+                          (void *) chunk->slots[0].entry);
+        ngx_etcd_redo_set(&redo, &chunk->slots[0].entry, NULL);
 
     } else {
         chunk = ngx_slab_calloc_locked(zone->shpool, sizeof(ngx_etcd_chunk_t));
@@ -275,7 +304,7 @@ ngx_etcd_member_set_page(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         }
     }
 
-    ngx_etcd_redo_set(&redo, page, chunk);
+    ngx_etcd_redo_set(&redo, place, chunk);
     ngx_etcd_redo_set(&redo, &set->nslots,
                       set->nslots + NGX_ETCD_MEMBER_SET_SLOTS);
 
@@ -289,30 +318,26 @@ ngx_int_t
 ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_uint_t force)
 {
-    ngx_int_t           rc;
-    ngx_uint_t          chunk;
-    ngx_etcd_slot_t  ***dir;
-
-    if (set->nslots >= NGX_ETCD_MEMBER_SET_MAX_SLOTS) {
-        return NGX_ERROR;
-    }
+    ngx_uint_t  n;
 
     if (ngx_etcd_zone_lock_owned(zone, force) != NGX_OK) {
         return NGX_AGAIN;
     }
 
-    rc = NGX_ERROR;
-    chunk = set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
-    dir = &set->dirs[chunk / NGX_ETCD_MEMBER_SET_CHUNKS];
+    n = set->nslots;
 
-    if (ngx_etcd_member_set_directory(zone, dir, chunk) == NGX_OK) {
-        chunk %= NGX_ETCD_MEMBER_SET_CHUNKS;
-        rc = ngx_etcd_member_set_page(zone, set, &(*dir)[chunk]);
+    while (ngx_etcd_member_set_add(zone, set) == NGX_OK
+           && n != 0
+           && set->nslots % NGX_ETCD_MEMBER_SET_PIECE != 0)
+    {
+        /* void */
     }
+
+    n = set->nslots - n;
 
     ngx_etcd_zone_unlock(zone);
 
-    return rc;
+    return n ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -380,7 +405,7 @@ ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
 
     note->suspect = 1;
 
-    bit = (uint64_t) 1 << n / NGX_ETCD_MEMBER_SET_SLOTS % 64;
+    bit = (uint64_t) 1 << n / NGX_ETCD_MEMBER_SET_PIECE % 64;
 
     (void) __atomic_fetch_or(&set->suspects, bit, __ATOMIC_RELEASE);
 }
@@ -470,6 +495,27 @@ ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 }
 
 
+uint32_t *
+ngx_etcd_member_set_changed(ngx_etcd_member_set_t *set,
+    ngx_atomic_uint_t generation)
+{
+    return set->ring ? &set->ring[generation % NGX_ETCD_MEMBER_SET_RING]
+                     : &set->few[generation % NGX_ETCD_MEMBER_SET_FEW];
+}
+
+
+ngx_uint_t
+ngx_etcd_member_set_remembers(ngx_etcd_member_set_t *set,
+    ngx_atomic_uint_t generation)
+{
+    ngx_uint_t  room;
+
+    room = set->ring ? NGX_ETCD_MEMBER_SET_RING : NGX_ETCD_MEMBER_SET_FEW;
+
+    return generation >= set->base && set->generation - generation <= room;
+}
+
+
 /* Partly committed members are better than none. */
 
 static ngx_uint_t
@@ -541,7 +587,7 @@ ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             return NGX_ERROR;
         }
 
-        if (++reader->next % NGX_ETCD_MEMBER_SET_SLOTS != 0) {
+        if (++reader->next % NGX_ETCD_MEMBER_SET_PIECE != 0) {
             continue;
         }
 
@@ -613,10 +659,7 @@ ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     while (rc == NGX_OK && (reader->all || from != set->generation)) {
 
-        if (reader->all
-            || from < set->base
-            || set->generation - from > NGX_ETCD_MEMBER_SET_RING)
-        {
+        if (reader->all || !ngx_etcd_member_set_remembers(set, from)) {
             rc = ngx_etcd_member_set_read_all(zone, set, id, reader, until,
                                               handler,
                                               data);
@@ -629,12 +672,12 @@ ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             continue;
         }
 
-        n = set->ring[++from % NGX_ETCD_MEMBER_SET_RING];
+        n = *ngx_etcd_member_set_changed(set, ++from);
 
         /* read a slot that changed several times in a row once */
 
         if (from != set->generation
-            && n == set->ring[(from + 1) % NGX_ETCD_MEMBER_SET_RING])
+            && n == *ngx_etcd_member_set_changed(set, from + 1))
         {
             continue;
         }

@@ -20,12 +20,14 @@
 
 
 #define NGX_ETCD_MEMBER_SET_RING     256     /* changed slots remembered */
+#define NGX_ETCD_MEMBER_SET_FEW      16      /* the same, by a set of one
+                                                chunk */
 #define NGX_ETCD_MEMBER_SET_MAX_INVALID 256     /* invalid keys kept */
 #define NGX_ETCD_MEMBER_SET_MAX_KEY  32768   /* bytes of an invalid key that
                                                 are kept */
 #define NGX_ETCD_MEMBER_SET_UNUSED   7       /* kinds of unused keys */
 #define NGX_ETCD_MEMBER_SET_TOLD     8       /* reasons logged once */
-#define NGX_ETCD_MEMBER_SET_ARRIVALS 8       /* commits with a known time */
+#define NGX_ETCD_MEMBER_SET_ARRIVALS 4       /* commits with a known time */
 
 /* ms that a worker without members waits for a partly committed set */
 #define NGX_ETCD_MEMBER_SET_TORN     3000
@@ -35,14 +37,16 @@
 
 #define NGX_ETCD_MEMBER_SET_NO_SLOT  0xffffffff
 
-#define NGX_ETCD_MEMBER_SET_SLOTS    64      /* a chunk: one page */
-#define NGX_ETCD_MEMBER_SET_CHUNKS   512     /* a directory: one page */
-#define NGX_ETCD_MEMBER_SET_SMALL    8       /* of them, in the first directory
-                                                of a small set */
-#define NGX_ETCD_MEMBER_SET_DIRS     64
-#define NGX_ETCD_MEMBER_SET_MAX_SLOTS  (NGX_ETCD_MEMBER_SET_SLOTS              \
-                                      * NGX_ETCD_MEMBER_SET_CHUNKS            \
-                                      * NGX_ETCD_MEMBER_SET_DIRS)
+#define NGX_ETCD_MEMBER_SET_SLOTS    16      /* a chunk */
+#define NGX_ETCD_MEMBER_SET_PIECE    64      /* slots looked at under the
+                                                mutex */
+#define NGX_ETCD_MEMBER_SET_CHUNKS   8       /* the smallest directory */
+#define NGX_ETCD_MEMBER_SET_MAX_SLOTS  (2 * 1024 * 1024)
+
+#define NGX_ETCD_MEMBER_SET_GROUP    8       /* rows of connection counts */
+#define NGX_ETCD_MEMBER_SET_GROUPS   ((NGX_ETCD_ZONE_ROWS                      \
+                                       + NGX_ETCD_MEMBER_SET_GROUP - 1)       \
+                                      / NGX_ETCD_MEMBER_SET_GROUP)
 
 
 typedef struct ngx_etcd_entry_s      ngx_etcd_entry_t;
@@ -152,13 +156,14 @@ typedef struct {
 
 
 /*
- * A page of slots, and for each process the cells of its connection counts.
- * Notes stay with the page, like the cells: a stale reference points to a note.
+ * Some slots, and for each process the cells of its connection counts, by
+ * groups of rows.  Notes stay with the chunk, like the cells: a stale reference
+ * points to a note.  The slab gives a chunk 1024 bytes.
  */
 
 typedef struct {
     ngx_etcd_slot_t                  slots[NGX_ETCD_MEMBER_SET_SLOTS];
-    ngx_etcd_atomic64_t             *rows[NGX_ETCD_ZONE_ROWS];
+    ngx_etcd_atomic64_t            **groups[NGX_ETCD_MEMBER_SET_GROUPS];
     ngx_etcd_note_t                 *notes;        /* NULL: none */
 } ngx_etcd_chunk_t;
 
@@ -207,6 +212,14 @@ typedef struct {
 } ngx_etcd_member_set_queue_t;
 
 
+/* What is known of keys besides their numbers (ngx_etcd_unused.h). */
+
+typedef struct {
+    ngx_etcd_invalid_t              *named[NGX_ETCD_MEMBER_SET_UNUSED];
+    uint32_t                         told[NGX_ETCD_MEMBER_SET_TOLD];
+} ngx_etcd_member_set_remarks_t;
+
+
 typedef enum {
     NGX_ETCD_MEMBER_SET_LOADING = 0, /* not listed yet */
     NGX_ETCD_MEMBER_SET_SYNCED,
@@ -218,11 +231,20 @@ typedef enum {
 /*
  * A named set of members.  Generation, state (changed last) and confirmed are
  * read without the mutex.  All other fields are protected by the mutex, or
- * used by the owner only.
+ * used by the owner only.  There may be thousands of sets: the slab gives one
+ * 512 bytes, and what few sets need is allocated when it is needed.
  */
 
 struct ngx_etcd_member_set_s {
     ngx_etcd_object_t                object;       /* name: of the upstream */
+
+    /* stay when the struct is used again */
+
+    ngx_etcd_gauge_t                *waiting;      /* requests that wait for
+                                                      a member; NULL: not
+                                                      counted */
+    ngx_etcd_member_set_queue_t     *queue;        /* NULL: no request waits
+                                                      for a connection */
 
     ngx_atomic_t                     generation;
     ngx_atomic_t                     state;        /* of enum above */
@@ -238,51 +260,47 @@ struct ngx_etcd_member_set_s {
                                                       data; 0: never */
     ngx_atomic_t                     base;         /* ring is valid above this
                                                       generation */
-    uint32_t                         ring[NGX_ETCD_MEMBER_SET_RING];
+    uint32_t                        *ring;         /* NULL: few */
+    uint32_t                         few[NGX_ETCD_MEMBER_SET_FEW];
+    ngx_etcd_chunk_t               **chunks;       /* NULL: the first one */
+    ngx_etcd_chunk_t                *first;
 
-    ngx_uint_t                       dirty;        /* a commit is inside a
+    uint32_t                         nslots;
+    uint32_t                         nmembers;     /* slots in use */
+    uint32_t                         dirty;        /* a commit is inside a
                                                       revision, or its owner
                                                       was killed there: list
                                                       again */
+    uint32_t                         unfinished;   /* only some pieces of a
+                                                      commit are visible */
     ngx_msec_t                       torn;         /* time at which the next
                                                       owner found the set
                                                       dirty; 0: clean */
-    ngx_uint_t                       unfinished;   /* only some pieces of a
-                                                      commit are visible */
     ngx_uint_t                       commits;      /* number of pieces, visible
                                                       or not */
-    ngx_uint_t                       nslots;
-    ngx_uint_t                       nmembers;     /* slots in use */
-    ngx_uint_t                       ninvalid;
     ngx_etcd_invalid_t              *invalid;
-
-    /* by kind (ngx_etcd_unused.h) */
-
-    uint64_t                         unused[NGX_ETCD_MEMBER_SET_UNUSED];
-    ngx_etcd_invalid_t              *named[NGX_ETCD_MEMBER_SET_UNUSED];
-    uint32_t                         told[NGX_ETCD_MEMBER_SET_TOLD];
+    ngx_etcd_member_set_remarks_t   *remarks;      /* NULL: none */
+    uint32_t                         unused[NGX_ETCD_MEMBER_SET_UNUSED];
+                                                   /* keys, by kind */
+    uint32_t                         ninvalid;
+    uint32_t                         params;       /* hash of the parameters
+                                                      that values were decoded
+                                                      with */
+    volatile uint32_t                panic;        /* too few members pass
+                                                      their checks: a failed
+                                                      check keeps nothing off */
+    volatile uint32_t                mandatory;    /* a new member is
+                                                      unproven */
 
     ngx_etcd_entry_t                *pending;      /* ring of unpublished
                                                       entries */
     ngx_etcd_entry_t                *moving;       /* entry being moved to
                                                       another ring or freed */
-    ngx_etcd_slot_t                **dirs[NGX_ETCD_MEMBER_SET_DIRS];
-    ngx_etcd_gauge_t                *waiting;      /* requests that wait for
-                                                      a member; NULL: not
-                                                      counted */
-    ngx_etcd_member_set_queue_t     *queue;        /* NULL: no request waits
-                                                      for a connection */
-    ngx_atomic_t                     panic;        /* too few members pass
-                                                      their checks: a failed
-                                                      check keeps nothing off */
-    ngx_atomic_t                     mandatory;    /* a new member is
-                                                      unproven */
     ngx_etcd_atomic64_t              checks;       /* number of checks */
     ngx_etcd_atomic64_t              check_failures;
 
     /* for metrics */
 
-    ngx_uint_t                       narrivals;    /* number of arrivals */
     ngx_etcd_arrival_t               arrivals[NGX_ETCD_MEMBER_SET_ARRIVALS];
     uint64_t                         term;         /* highest
                                                       create_revision */
@@ -294,7 +312,7 @@ struct ngx_etcd_member_set_s {
 
     ngx_atomic_t                     ejections;    /* number of them */
 
-    ngx_etcd_atomic64_t              suspects;     /* bits: number of a chunk
+    ngx_etcd_atomic64_t              suspects;     /* bits: number of a piece
                                                       with suspect members,
                                                       modulo 64 */
 
@@ -307,10 +325,6 @@ struct ngx_etcd_member_set_s {
 
     ngx_etcd_atomic64_t              closed;       /* connections closed by
                                                       close_after */
-
-    uint32_t                         params;       /* hash of the parameters
-                                                      that values were decoded
-                                                      with */
 
     /* of a set of a prefix with variables */
 
@@ -459,7 +473,7 @@ typedef struct {
  * reader's generation, and updates generation and revision.  All slots are
  * read if the generation is 0 or too old.  The entry is NULL for a free slot;
  * the entry must not be used after the handler returns.  While all slots are
- * read, the mutex is released after every NGX_ETCD_MEMBER_SET_SLOTS slots, and
+ * read, the mutex is released after every NGX_ETCD_MEMBER_SET_PIECE slots, and
  * the function returns at "until", a time of ngx_etcd_time_budget_now() (0: no
  * limit); the next call continues.
  *
@@ -485,9 +499,20 @@ ngx_int_t ngx_etcd_member_set_read(ngx_etcd_zone_t *zone,
 
 
 /*
- * Adds a page of slots.  NGX_ERROR: the zone is full.  NGX_AGAIN: the mutex
- * was held, or another process owns the zone; "force" skips the owner check,
- * for a set that no worker knows yet.
+ * The place of a generation in the ring, and whether the ring has all changes
+ * after that generation.  The caller holds the mutex.
+ */
+uint32_t *ngx_etcd_member_set_changed(ngx_etcd_member_set_t *set,
+    ngx_atomic_uint_t generation);
+ngx_uint_t ngx_etcd_member_set_remembers(ngx_etcd_member_set_t *set,
+    ngx_atomic_uint_t generation);
+
+
+/*
+ * Adds slots: a chunk to an empty set, which most sets have only, and then up
+ * to NGX_ETCD_MEMBER_SET_PIECE.  NGX_ERROR: the zone is full.  NGX_AGAIN: the
+ * mutex was held, or another process owns the zone; "force" skips the owner
+ * check, for a set that no worker knows yet.
  */
 ngx_int_t ngx_etcd_member_set_grow(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t force);

@@ -195,7 +195,7 @@ ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
         set->verified = old->verified;
         set->held_until = old->held_until;
 
-        ngx_memcpy(set->told, old->told, sizeof(set->told));
+        ngx_etcd_unused_inherit(zone, set, old);
 
         set->revision = (heir.more || old->unfinished
                          || ngx_etcd_unused_any(old)

@@ -102,33 +102,14 @@ ngx_etcd_retire_chunk(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 static void
 ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
-    ngx_uint_t            i;
-    ngx_etcd_redo_t       redo;
-    ngx_etcd_slot_t     **dir;
-    ngx_etcd_entry_t     *entry;
-    ngx_etcd_invalid_t   *invalid;
+    ngx_etcd_redo_t      redo;
+    ngx_etcd_invalid_t  *invalid;
 
     /* set->moving is in no ring: all rings are empty here */
 
-    entry = set->moving;
-    set->moving = NULL;
-
-    ngx_memory_barrier();
-
-    if (entry != NULL) {
-        ngx_slab_free_locked(zone->shpool, entry);
-    }
-
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_DIRS; i++) {
-        dir = set->dirs[i];
-        set->dirs[i] = NULL;
-
-        ngx_memory_barrier();
-
-        if (dir != NULL) {
-            ngx_slab_free_locked(zone->shpool, dir);
-        }
-    }
+    ngx_etcd_zone_free(zone, &set->moving);
+    ngx_etcd_zone_free(zone, &set->chunks);
+    ngx_etcd_zone_free(zone, &set->ring);
 
     ngx_etcd_unused_clear(zone, set);
 

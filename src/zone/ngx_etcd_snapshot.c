@@ -140,7 +140,7 @@ ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
         return NGX_BUSY;
     }
 
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_SLOTS; i++) {
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_PIECE; i++) {
 
         if (!ngx_etcd_entry_walk_next(snapshot->zone, snapshot->set,
                                       &snapshot->walk))
@@ -207,7 +207,7 @@ ngx_etcd_snapshot_step(ngx_etcd_snapshot_t *snapshot)
 
     do {
         rc = ngx_etcd_snapshot_chunk(snapshot);
-        n += NGX_ETCD_MEMBER_SET_SLOTS;
+        n += NGX_ETCD_MEMBER_SET_PIECE;
 
     } while (rc == NGX_AGAIN && n < snapshot->piece);
 

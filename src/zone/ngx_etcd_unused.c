@@ -59,25 +59,48 @@ ngx_etcd_unused_named(ngx_etcd_invalid_t *named, ngx_etcd_unused_row_t *row)
 }
 
 
+/* NULL: the zone is full. */
+
+static ngx_etcd_member_set_remarks_t *
+ngx_etcd_unused_remarks(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+{
+    if (set->remarks == NULL) {
+        set->remarks = ngx_slab_calloc_locked(zone->shpool,
+                                        sizeof(ngx_etcd_member_set_remarks_t));
+    }
+
+    return set->remarks;
+}
+
+
 ngx_int_t
 ngx_etcd_unused_write(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_unused_t *unused, ngx_uint_t force)
 {
-    ngx_int_t               rc;
-    ngx_uint_t              i;
-    ngx_etcd_invalid_t     *old;
-    ngx_etcd_unused_row_t  *row;
+    ngx_int_t                       rc;
+    ngx_uint_t                      i, any;
+    ngx_etcd_invalid_t             *old;
+    ngx_etcd_unused_row_t          *row;
+    ngx_etcd_member_set_remarks_t  *remarks;
 
     rc = ngx_etcd_zone_lock_owned(zone, force);
     if (rc != NGX_OK) {
         return rc;
     }
 
+    any = (unused->told[0] != 0);
+
     for (i = 0; i < NGX_ETCD_MEMBER_SET_UNUSED; i++) {
         row = &unused->rows[i];
-        old = set->named[i];
-
         set->unused[i] = row->keys;
+        any |= (row->key.data != NULL);
+    }
+
+    remarks = any ? ngx_etcd_unused_remarks(zone, set) : set->remarks;
+
+    for (i = 0; remarks != NULL && i < NGX_ETCD_MEMBER_SET_UNUSED; i++) {
+        row = &unused->rows[i];
+        old = remarks->named[i];
 
         if (ngx_etcd_unused_named(old, row)) {
             continue;
@@ -85,7 +108,7 @@ ngx_etcd_unused_write(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
         /* a kill in between loses the block, and no reader finds it freed */
 
-        set->named[i] = ngx_etcd_unused_name(zone, row);
+        remarks->named[i] = ngx_etcd_unused_name(zone, row);
 
         ngx_memory_barrier();
 
@@ -94,11 +117,30 @@ ngx_etcd_unused_write(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         }
     }
 
-    ngx_memcpy(set->told, unused->told, sizeof(set->told));
+    if (remarks != NULL) {
+        ngx_memcpy(remarks->told, unused->told, sizeof(remarks->told));
+    }
 
     ngx_etcd_zone_unlock(zone);
 
     return NGX_OK;
+}
+
+
+void
+ngx_etcd_unused_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_member_set_t *from)
+{
+    if (from->remarks == NULL || ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return;
+    }
+
+    if (ngx_etcd_unused_remarks(zone, set) != NULL) {
+        ngx_memcpy(set->remarks->told, from->remarks->told,
+                   sizeof(set->remarks->told));
+    }
+
+    ngx_etcd_zone_unlock(zone);
 }
 
 
@@ -112,11 +154,14 @@ ngx_etcd_unused_copy(ngx_etcd_member_set_t *set, ngx_etcd_unused_t *unused,
     ngx_etcd_unused_row_t  *row;
 
     ngx_memzero(unused, sizeof(ngx_etcd_unused_t));
-    ngx_memcpy(unused->told, set->told, sizeof(set->told));
+
+    if (set->remarks != NULL) {
+        ngx_memcpy(unused->told, set->remarks->told, sizeof(unused->told));
+    }
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_UNUSED; i++) {
         row = &unused->rows[i];
-        named = set->named[i];
+        named = set->remarks ? set->remarks->named[i] : NULL;
 
         row->keys = set->unused[i];
 
@@ -160,17 +205,15 @@ ngx_etcd_unused_any(ngx_etcd_member_set_t *set)
 void
 ngx_etcd_unused_clear(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
-    ngx_uint_t           i;
-    ngx_etcd_invalid_t  *named;
+    ngx_uint_t  i;
+
+    if (set->remarks == NULL) {
+        return;
+    }
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_UNUSED; i++) {
-        named = set->named[i];
-        set->named[i] = NULL;
-
-        ngx_memory_barrier();
-
-        if (named != NULL) {
-            ngx_slab_free_locked(zone->shpool, named);
-        }
+        ngx_etcd_zone_free(zone, &set->remarks->named[i]);
     }
+
+    ngx_etcd_zone_free(zone, &set->remarks);
 }

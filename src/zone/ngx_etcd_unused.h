@@ -43,11 +43,18 @@ typedef struct {
 /*
  * Called by the owner; "force": by the master, in a set that no owner knows.
  * Writes all rows and hashes.  A row is written without its key if that is too
- * long, or the zone has no room for it.  Results of
- * ngx_etcd_zone_lock_owned().
+ * long, or the zone has no room for it; without room hashes are not written,
+ * too.  Results of ngx_etcd_zone_lock_owned().
  */
 ngx_int_t ngx_etcd_unused_write(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_unused_t *unused, ngx_uint_t force);
+
+/*
+ * Copies the hashes from a set of another zone, whose mutex the caller holds,
+ * as far as there is room.
+ */
+void ngx_etcd_unused_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
+    ngx_etcd_member_set_t *from);
 
 /* Copies rows and hashes from a set; the caller holds the mutex. */
 ngx_int_t ngx_etcd_unused_copy(ngx_etcd_member_set_t *set,

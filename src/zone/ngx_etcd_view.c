@@ -148,7 +148,7 @@ ngx_etcd_view_read(ngx_etcd_view_t *view)
 
     p = view->bytes;
 
-    for (seen = 0; seen < NGX_ETCD_MEMBER_SET_SLOTS; seen++) {
+    for (seen = 0; seen < NGX_ETCD_MEMBER_SET_PIECE; seen++) {
 
         slot = ngx_etcd_member_set_slot(view->set, view->next);
 

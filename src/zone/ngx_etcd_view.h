@@ -56,7 +56,7 @@ typedef struct {
     uint64_t                   revision;
     uint64_t                   terms;
     ngx_uint_t                 ninvalid;
-    uint64_t                   unused[NGX_ETCD_MEMBER_SET_UNUSED];
+    uint32_t                   unused[NGX_ETCD_MEMBER_SET_UNUSED];
     uint64_t                   requests;    /* of all slots read, including
                                                former members of the slots */
 

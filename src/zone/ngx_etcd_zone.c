@@ -277,6 +277,23 @@ ngx_etcd_zone_prove(ngx_etcd_atomic64_t *proved, uint64_t time)
 }
 
 
+void
+ngx_etcd_zone_free(ngx_etcd_zone_t *zone, void *link)
+{
+    void  **part, *p;
+
+    part = link;
+    p = *part;
+    *part = NULL;
+
+    ngx_memory_barrier();
+
+    if (p != NULL) {
+        ngx_slab_free_locked(zone->shpool, p);
+    }
+}
+
+
 size_t
 ngx_etcd_zone_used(ngx_etcd_zone_t *zone)
 {

@@ -325,6 +325,13 @@ int64_t ngx_etcd_zone_since(ngx_etcd_atomic64_t *proved);
 
 void ngx_etcd_zone_prove(ngx_etcd_atomic64_t *proved, uint64_t time);
 
+/*
+ * Clears a pointer, and frees what it pointed to: a kill in between loses the
+ * memory, and frees nothing twice.  NULL is ignored.  The caller holds the
+ * mutex.
+ */
+void ngx_etcd_zone_free(ngx_etcd_zone_t *zone, void *link);
+
 /* Returns the bytes of all pages in use. */
 size_t ngx_etcd_zone_used(ngx_etcd_zone_t *zone);
 

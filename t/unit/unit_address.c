@@ -305,11 +305,10 @@ ngx_etcd_unit_whole(ngx_etcd_unit_keys_t *keys)
 
     n += (moving != NULL && !found);
 
-    /* the first directory of a small set is less than a page */
+    /* chunks, and a directory and a ring that are less than a page */
 
-    n += (keys->set->dirs[0] != NULL
-          && keys->set->nslots <= NGX_ETCD_MEMBER_SET_SMALL
-                                  * NGX_ETCD_MEMBER_SET_SLOTS);
+    n += keys->set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
+    n += (keys->set->chunks != NULL) + (keys->set->ring != NULL);
 
     return ngx_etcd_unit_used(keys->zone) == keys->other + n;
 }

@@ -30,7 +30,7 @@
 
 #define NGX_ETCD_CRASH_ZONE     (512 * 1024)
 #define NGX_ETCD_CRASH_SETS     2
-#define NGX_ETCD_CRASH_SLOTS    (4 * NGX_ETCD_MEMBER_SET_SLOTS)
+#define NGX_ETCD_CRASH_SLOTS    (4 * NGX_ETCD_MEMBER_SET_PIECE)
 #define NGX_ETCD_CRASH_ENTRIES  256
 #define NGX_ETCD_CRASH_BYTES    96      /* of a key and a payload */
 

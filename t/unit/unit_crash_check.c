@@ -45,25 +45,25 @@ ngx_etcd_crash_entries(ngx_etcd_entry_t *ring, ngx_uint_t shown)
 static void
 ngx_etcd_crash_conns(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
-    uint64_t           value;
-    ngx_uint_t         i, noted, counted;
-    ngx_etcd_slot_t   *slot;
-    ngx_etcd_chunk_t  *chunk;
+    uint64_t              value;
+    ngx_uint_t            i, noted, counted;
+    ngx_etcd_slot_t      *slot;
+    ngx_etcd_atomic64_t  *cells;
 
     slot = ngx_etcd_member_set_slot(set, n);
-    chunk = (ngx_etcd_chunk_t *)
-            ngx_etcd_member_set_slot(set, n - n % NGX_ETCD_MEMBER_SET_SLOTS);
 
     counted = ngx_etcd_counter_get(&slot->conns, slot->uid);
     noted = 0;
 
     for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
 
-        if (chunk->rows[i] == NULL) {
+        cells = ngx_etcd_connection_count_cells(
+                                     ngx_etcd_member_set_chunk(set, n), i);
+        if (cells == NULL) {
             continue;
         }
 
-        value = chunk->rows[i][n % NGX_ETCD_MEMBER_SET_SLOTS];
+        value = cells[n % NGX_ETCD_MEMBER_SET_SLOTS];
 
         if (ngx_etcd_crash.zone.sh->rows[i].pid == 0) {
             if ((uint32_t) value != 0) {

@@ -222,7 +222,7 @@ ngx_etcd_crash_prepare_retire(void)
     (void) ngx_etcd_member_set_grow(&crash->zone, crash->sets[1], 0);
 
     ngx_etcd_crash_begin();
-    ngx_etcd_crash_set_key(1, 70, "q", "10.1.0.9");
+    ngx_etcd_crash_set_key(1, NGX_ETCD_MEMBER_SET_SLOTS + 6, "q", "10.1.0.9");
     ngx_etcd_crash_commit(1);
     ngx_etcd_crash_set_key(1, 3, "r", "10.1.0.4");
 

@@ -256,10 +256,10 @@ test_check_suspects(ngx_pool_t *pool)
 
     set = test_world.table.set;
 
-    test_table_add(0, NGX_ETCD_MEMBER_SET_SLOTS + 2, NULL);
+    test_table_add(0, NGX_ETCD_MEMBER_SET_PIECE + 2, NULL);
     tap_expect(test_table_follow() == NGX_OK);
 
-    n = NGX_ETCD_MEMBER_SET_SLOTS + 1;
+    n = NGX_ETCD_MEMBER_SET_PIECE + 1;
     slot = ngx_etcd_member_set_slot(set, n);
 
     /* without notes nothing is reported */

@@ -178,6 +178,36 @@ test_table_retired(ngx_pool_t *pool)
 }
 
 
+/* The slab rounds up to powers of two: a set and its first slots just fit. */
+
+static void
+test_table_small(ngx_pool_t *pool)
+{
+    ngx_etcd_member_set_t  *set;
+
+    tap_check(sizeof(ngx_etcd_member_set_t) <= 512);
+    tap_check(sizeof(ngx_etcd_chunk_t) <= 1024);
+
+    tap_expect(test_table_init(pool, "round_robin") == NGX_OK);
+
+    set = test_world.set;
+
+    test_table_add(0, NGX_ETCD_MEMBER_SET_SLOTS, NULL);
+    tap_expect(test_table_follow() == NGX_OK);
+    tap_check(set->chunks == NULL && set->ring == NULL);
+
+    /* the ring of a larger set is another one, and has nothing of before */
+
+    test_table_add(NGX_ETCD_MEMBER_SET_SLOTS, NGX_ETCD_MEMBER_SET_PIECE, NULL);
+    tap_check(set->base != 0);
+    tap_check(!ngx_etcd_member_set_remembers(set, set->base - 1));
+    tap_check(ngx_etcd_member_set_remembers(set, set->base));
+
+    tap_expect(test_table_follow() == NGX_OK);
+    tap_check(test_world.table.nmembers == set->nmembers);
+}
+
+
 /* Each peer once for a request, then none; connections are counted. */
 
 static void
@@ -610,6 +640,7 @@ ngx_etcd_tap_test_t  test_table[] = {
     { "table: follows its set", test_table_follows },
     { "table: its set is another's", test_table_reused },
     { "sets: one grows old behind the owner", test_table_retired },
+    { "sets: a small one, which grows", test_table_small },
     { "pick: each peer once", test_table_tries },
     { "pick: weights", test_table_weights },
     { "pick: connections", test_table_conns },
