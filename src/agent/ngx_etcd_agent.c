@@ -15,15 +15,15 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_object.h>
 #include <ngx_etcd_process.h>
-#include <ngx_etcd_retire.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_value_change.h>
-#include <ngx_etcd_wakeup.h>
 #include <ngx_etcd_watch.h>
 #include <ngx_etcd_worker_locks.h>
 #include <ngx_etcd_worker_tables.h>
+#include <ngx_etcd_zone.h>
 
 
 struct ngx_etcd_agent_s {

@@ -16,8 +16,8 @@
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_wait.h>
-#include <ngx_etcd_wakeup.h>
 #include <ngx_etcd_worker_locks.h>
+#include <ngx_etcd_zone.h>
 
 
 #define NGX_ETCD_MIN_PING_INTERVAL  5000     /* below, etcd disconnects */

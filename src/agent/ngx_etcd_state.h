@@ -39,7 +39,7 @@
 #include <ngx_core.h>
 #include <jansson.h>
 #include <ngx_etcd_service.h>
-#include <ngx_etcd_snapshot.h>
+#include <ngx_etcd_view.h>
 
 
 #define NGX_ETCD_STATE_VERSION  1

@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_state_save.h>
 #include <ngx_etcd_value_map.h>
 

@@ -6,9 +6,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_catalog_conf.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_worker_tables.h>
 

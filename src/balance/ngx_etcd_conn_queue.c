@@ -9,7 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_wakeup.h>
+#include <ngx_etcd_zone.h>
 
 
 /* this worker's queues that are not empty */

@@ -9,8 +9,8 @@
 #include <ngx_event.h>
 #include <ngx_etcd_alloc.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_gauge.h>
 #include <ngx_etcd_table.h>
 
 

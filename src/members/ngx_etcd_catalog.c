@@ -8,11 +8,10 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_catalog.h>
-#include <ngx_etcd_catalog_report.h>
 #include <ngx_etcd_catalog_set.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_retire.h>
+#include <ngx_etcd_object.h>
 
 
 /* ms between looks for sets that have been empty for long enough */

@@ -15,7 +15,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_members_conf.h>
 
 
 /* ms until something is tried again: the mutex was held; a set is beyond the

@@ -12,9 +12,13 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_option.h>
+#include <ngx_etcd_pattern.h>
 #include <ngx_etcd_service.h>
+#include <ngx_etcd_set_map.h>
+#include <ngx_etcd_table_cache.h>
+#include <ngx_etcd_wait_queue.h>
 
 
 /* contexts: a prefix with variables only; the other bits are the leader's */
@@ -81,6 +85,114 @@ char *ngx_etcd_members_conf_guard(ngx_conf_t *cf,
  */
 ngx_int_t ngx_etcd_members_conf_format(ngx_conf_t *cf,
     ngx_etcd_service_conf_t *service, char *parameter);
+
+
+/*
+ * An upstream whose prefix holds variables, as the configuration and the
+ * workers know it: its pattern, its map of sets, and a worker's tables.
+ */
+
+#define NGX_ETCD_CATALOG_LIMIT  1024         /* sets, by default */
+#define NGX_ETCD_CATALOG_MAX_LIMIT  1000000
+#define NGX_ETCD_CATALOG_IDLE   600000       /* ms, by default */
+
+
+/* Returns 1 while a value of the cluster is read for the first time. */
+
+typedef ngx_uint_t (*ngx_etcd_catalog_conf_reading_pt)(
+    ngx_etcd_conf_t *cluster);
+
+
+/* Made by the configuration, lives as long as the cycle. */
+
+typedef struct {
+    ngx_etcd_service_conf_t      service;      /* must be the first field: of
+                                                  each set, but for prefix, set
+                                                  and leader */
+    ngx_etcd_pattern_t           pattern;
+    ngx_int_t                    variables[NGX_ETCD_PATTERN_VARIABLES];
+                                               /* indices in nginx */
+    ngx_uint_t                   limit;        /* of sets */
+    ngx_msec_t                   idle;         /* of a worker's tables */
+    ngx_msec_t                   linger;       /* of a set without members:
+                                                  for etcd_wait, and for
+                                                  close_after */
+
+    ngx_etcd_set_map_t          *map;          /* from declare() on */
+    ngx_uint_t                   map_id;
+
+    /* of each worker */
+
+    ngx_etcd_table_cache_t       cache;
+    ngx_etcd_conf_t             *cluster;
+    ngx_etcd_catalog_conf_reading_pt
+                                 reading;      /* NULL: all values were read */
+    ngx_etcd_wait_queue_t        loading;      /* wait until the set, or that
+                                                  there is none, is known */
+    ngx_etcd_wait_queue_t        known;        /* go on, since it is */
+    uint64_t                     missed;       /* hash of the last set that was
+                                                  not found; 0: none */
+} ngx_etcd_catalog_conf_t;
+
+
+/* The catalog of a service's configuration; NULL: the prefix is fixed. */
+
+#define ngx_etcd_catalog_of(conf)                                             \
+    ((conf)->catalog ? (ngx_etcd_catalog_conf_t *) (conf) : NULL)
+
+
+/* The waiting requests that sets count, as for ngx_etcd_set_map_add(). */
+
+#define ngx_etcd_catalog_conf_waits(conf)                                     \
+    (((conf)->service.awaited ? NGX_ETCD_SET_MAP_WAITING : 0)                 \
+     | ((conf)->service.rules.queue ? NGX_ETCD_SET_MAP_QUEUE : 0))
+
+/*
+ * Called by the master when the zone exists: finds or makes the map of sets.
+ * The map of a new zone is copied from the old zone, if there is one.
+ */
+ngx_int_t ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
+    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
+
+/*
+ * Called in each worker: makes its cache of tables.  A prefix may have
+ * variables of "etcd_set", which have no set until they were read.  "sync" is
+ * posted to have ngx_etcd_catalog_conf_sync() called soon.
+ */
+void ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
+    ngx_etcd_conf_t *cluster, ngx_etcd_catalog_conf_reading_pt reading,
+    ngx_event_t *sync, ngx_log_t *log);
+void ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf);
+
+/*
+ * Called when the worker was woken, and periodically, instead of
+ * ngx_etcd_table_cache_sync() and ngx_etcd_table_cache_tick(): also resumes
+ * requests whose sets are known now.
+ */
+ngx_int_t ngx_etcd_catalog_conf_sync(ngx_etcd_catalog_conf_t *conf);
+void ngx_etcd_catalog_conf_tick(ngx_etcd_catalog_conf_t *conf);
+
+/*
+ * The table of the set with these values of the variables, as
+ * ngx_etcd_table_cache_get(); *rc is NGX_DECLINED if no set can have them.
+ * NGX_BUSY: there is no such set, but what etcd has is not known yet.
+ */
+ngx_etcd_table_t *ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf,
+    ngx_str_t *values, ngx_int_t *rc);
+
+/*
+ * Returns 0 if the set with a prefix of that length, of the key, ignores the
+ * key.
+ */
+ngx_uint_t ngx_etcd_catalog_conf_wants(ngx_etcd_catalog_conf_t *conf,
+    ngx_str_t *key, size_t len);
+
+/*
+ * The name of the set of such a table, for "$etcd_set": its prefix behind the
+ * literal part.
+ */
+void ngx_etcd_catalog_conf_set_name(ngx_etcd_catalog_conf_t *conf,
+    ngx_etcd_table_t *table, ngx_str_t *name);
 
 
 #endif /* _NGX_ETCD_MEMBERS_CONF_H_INCLUDED_ */

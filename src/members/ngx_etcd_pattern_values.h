@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_members_conf.h>
 
 
 /* The index of a variable of http or stream; NGX_ERROR: logged. */

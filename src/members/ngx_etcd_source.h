@@ -12,6 +12,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_member_set.h>
 #include <ngx_etcd_service.h>
 
 
@@ -25,6 +26,18 @@ const ngx_etcd_source_t *ngx_etcd_source_members(
  * (ngx_etcd_fresh.h).  -1: there was none.
  */
 int64_t ngx_etcd_source_staleness(ngx_etcd_service_conf_t *conf,
+    ngx_etcd_member_set_t *set);
+
+
+/*
+ * Static servers, which are members without a key: usable before etcd answers.
+ */
+
+/*
+ * Called by the master: makes servers, of ngx_etcd_member_t, the members of a
+ * new set.
+ */
+ngx_int_t ngx_etcd_static_seed(ngx_array_t *statics, ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
 
 

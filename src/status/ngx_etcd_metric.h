@@ -12,8 +12,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_histogram.h>
 #include <ngx_etcd_text_buffer.h>
+#include <ngx_etcd_zone.h>
 
 
 typedef enum {

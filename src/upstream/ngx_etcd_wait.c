@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_catalog_conf.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_wait.h>

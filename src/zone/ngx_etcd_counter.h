@@ -75,4 +75,23 @@ ngx_uint_t ngx_etcd_counter_bits(ngx_etcd_atomic64_t *word, uint32_t uid,
     uint32_t set, uint32_t clear);
 
 
+/*
+ * A number in shared memory that is the sum of all processes: each process
+ * writes its own share, without a lock.  The share of a dead process is not
+ * counted.
+ */
+
+/* A sum over processes.  All zero: no process has a share. */
+
+typedef struct {
+    ngx_etcd_atomic64_t shares[NGX_MAX_PROCESSES];     /* pid << 32 | number */
+} ngx_etcd_gauge_t;
+
+
+/* Sets the share of the calling process. */
+void ngx_etcd_gauge_set(ngx_etcd_gauge_t *gauge, uint32_t n);
+
+ngx_uint_t ngx_etcd_gauge_sum(ngx_etcd_gauge_t *gauge);
+
+
 #endif /* _NGX_ETCD_COUNTER_H_INCLUDED_ */

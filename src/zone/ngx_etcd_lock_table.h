@@ -19,7 +19,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_gauge.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_object.h>
 
 

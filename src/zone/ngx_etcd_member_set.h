@@ -14,7 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_gauge.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_object.h>
 #include <ngx_etcd_zone.h>
 

@@ -19,8 +19,34 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_batch.h>
-#include <ngx_etcd_histogram.h>
 #include <ngx_etcd_process.h>
+
+
+/*
+ * A histogram of durations in shared memory, updated by all processes without
+ * a lock.
+ */
+
+#define NGX_ETCD_HISTOGRAM_BOUNDS  12
+
+
+/* All zero: no samples. */
+
+typedef struct {
+    volatile uint64_t    counts[NGX_ETCD_HISTOGRAM_BOUNDS + 1];
+    volatile uint64_t    sum;                               /* us */
+} ngx_etcd_histogram_t;
+
+
+/*
+ * Upper bounds in us, ascending.  counts[i] counts samples above bound i - 1,
+ * up to and including bound i; the last one counts all samples above.
+ */
+
+extern const uint64_t  ngx_etcd_histogram_bounds[NGX_ETCD_HISTOGRAM_BOUNDS];
+
+
+void ngx_etcd_histogram_add(ngx_etcd_histogram_t *histogram, uint64_t us);
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
@@ -377,6 +403,30 @@ void ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
  */
 ngx_int_t ngx_etcd_zone_get_events(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_event_t *events, ngx_uint_t *n);
+
+
+/*
+ * An eventfd of the whole instance, created by the master.  A write wakes
+ * every worker: all workers watch the eventfd edge-triggered and none reads
+ * it.
+ */
+
+#define NGX_ETCD_WAKEUP_NONE  -1
+
+
+/* Called in the master.  On failure logs and returns NGX_ETCD_WAKEUP_NONE. */
+ngx_fd_t ngx_etcd_wakeup_create(ngx_log_t *log);
+
+/*
+ * Called in a worker.  The handler gets an event with a connection as its
+ * data; the connection's data is "data".  The handler is also called with the
+ * connection's close flag when the worker begins to shut down.  NGX_DECLINED:
+ * the event method is not edge-triggered, and only the timer remains.
+ */
+ngx_int_t ngx_etcd_wakeup_listen(ngx_cycle_t *cycle, ngx_fd_t fd,
+    ngx_event_handler_pt handler, void *data);
+
+void ngx_etcd_wakeup_signal(ngx_fd_t fd, ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_ZONE_H_INCLUDED_ */
