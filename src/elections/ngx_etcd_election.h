@@ -59,7 +59,7 @@ struct ngx_etcd_election_s {
 
     /*
      * ms; if not 0, the candidates are verified at such intervals
-     * (ngx_etcd_verify.h): at that ngx_etcd_clock() those that were last "seen"
+     * (ngx_etcd_proof.h): at that ngx_etcd_clock() those that were last "seen"
      * were all that etcd had
      */
     ngx_msec_t                   verify_interval;

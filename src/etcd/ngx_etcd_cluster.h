@@ -119,7 +119,7 @@ struct ngx_etcd_cluster_s {
                                                    the last change */
     uint64_t                     proved;        /* ngx_etcd_clock() of the last
                                                    proof; 0: never
-                                                   (ngx_etcd_fresh.h) */
+                                                   (ngx_etcd_proof.h) */
     ngx_uint_t                   current;       /* 1: all watches are in force
                                                    and have caught up */
     ngx_uint_t                   reconnects;
@@ -146,7 +146,7 @@ ngx_uint_t ngx_etcd_cluster_local(ngx_etcd_cluster_conf_t *conf);
 
 /*
  * At that time, by ngx_etcd_clock(), the endpoint was alive, and all watches
- * were in force on it (ngx_etcd_fresh.h).  Ignored unless cluster->current is
+ * were in force on it (ngx_etcd_proof.h).  Ignored unless cluster->current is
  * set.
  */
 void ngx_etcd_cluster_prove(ngx_etcd_cluster_t *cluster, uint64_t time);

@@ -172,7 +172,7 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
         return;
     }
 
-    ngx_etcd_fresh_ask(&audit->watch->stream->fresh);
+    ngx_etcd_proof_ask(&audit->watch->stream->proof);
     ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
 }
 

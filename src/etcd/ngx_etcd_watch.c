@@ -81,7 +81,7 @@ ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
     ngx_etcd_watch_events_release(&watch->pieces);
 
     ngx_etcd_watch_resume_behind(&watch->resume, 0);
-    ngx_etcd_fresh_ask(&watch->stream->fresh);
+    ngx_etcd_proof_ask(&watch->stream->proof);
 }
 
 
@@ -114,7 +114,7 @@ ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 {
     /*
      * A part of a revision was passed on.  Its events must not come again,
-     * because ngx_etcd_verify_event() counts keys: list instead.
+     * because ngx_etcd_verify_count() counts keys: list instead.
      */
 
     if (watch->pieces.split) {
@@ -265,12 +265,7 @@ ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
 {
     ngx_etcd_watch_t *watch = data;
 
-    size_t  i;
-
-    for (i = 0; i < n; i++) {
-        ngx_etcd_verify_event(&watch->verify, events[i]);
-    }
-
+    ngx_etcd_verify_count(&watch->verify, events, n);
     ngx_etcd_watch_resume_reached(&watch->resume);
     watch->events(watch, events, n, watch->revision);
     ngx_etcd_verify_reached(&watch->verify);
@@ -337,7 +332,7 @@ ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
 
     verify = &watch->verify;
 
-    verify->stream = watch->stream;
+    verify->proof = &watch->stream->proof;
     verify->range = &watch->range;
     verify->revision = &watch->revision;
     verify->interval = watch->verify_interval;

@@ -17,7 +17,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_list.h>
-#include <ngx_etcd_verify.h>
+#include <ngx_etcd_proof.h>
 #include <ngx_etcd_watch_events.h>
 #include <ngx_etcd_watch_resume.h>
 #include <ngx_etcd_watch_stream.h>
@@ -60,7 +60,7 @@ struct ngx_etcd_watch_s {
     ngx_uint_t                     prompt;
 
     /*
-     * ms; if not 0, the watch is verified (ngx_etcd_verify.h) when it comes
+     * ms; if not 0, the watch is verified (ngx_etcd_proof.h) when it comes
      * into force, and then at such intervals.  Not for a prompt watch, nor for
      * one that starts at a known revision.  The time is the ngx_etcd_clock() at
      * which everything the watch has reported so far was all that etcd had.

@@ -330,7 +330,7 @@ ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 
     ngx_etcd_watch_events_drop(events);
     ngx_etcd_watch_events_progress(events, revision);
-    ngx_etcd_fresh_ask(&events->stream->fresh);
+    ngx_etcd_proof_ask(&events->stream->proof);
 
     return NGX_OK;
 }
@@ -362,7 +362,7 @@ ngx_etcd_watch_events_handler(ngx_event_t *ev)
 static void
 ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events)
 {
-    ngx_etcd_fresh_count(&events->stream->fresh, 0, 1);
+    ngx_etcd_proof_count(&events->stream->proof, 0, 1);
 
     ngx_queue_init(&events->messages);
 
@@ -499,7 +499,7 @@ ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events)
 
     events->buffering = 0;
 
-    ngx_etcd_fresh_count(&events->stream->fresh, 0, -1);
+    ngx_etcd_proof_count(&events->stream->proof, 0, -1);
 
     ngx_etcd_event_stop(&events->post);
 

@@ -10,7 +10,7 @@
  * are buffered while fragments of their response are missing, while earlier
  * events are buffered, or while the watch holds them back; one piece of
  * buffered events is passed on per cycle of the event loop.  Buffered events
- * hold up proofs (ngx_etcd_fresh.h).
+ * hold up proofs (ngx_etcd_proof.h).
  *
  * Buffered events that cannot be decoded end the stream, and the prefix is
  * listed again.  An event of another watch makes all watches list again.

@@ -13,7 +13,7 @@
 void
 ngx_etcd_watch_resume_behind(ngx_etcd_watch_resume_t *resume, ngx_uint_t behind)
 {
-    ngx_etcd_fresh_count(&resume->stream->fresh, 0,
+    ngx_etcd_proof_count(&resume->stream->proof, 0,
                          (ngx_int_t) behind - (ngx_int_t) resume->behind);
     resume->behind = behind;
 }
@@ -22,8 +22,8 @@ ngx_etcd_watch_resume_behind(ngx_etcd_watch_resume_t *resume, ngx_uint_t behind)
 static void
 ngx_etcd_watch_resume_settle(ngx_etcd_watch_resume_t *resume)
 {
-    resume->turns = NGX_ETCD_FRESH_TURNS;
-    ngx_add_timer(&resume->timer, NGX_ETCD_FRESH_TURN);
+    resume->turns = NGX_ETCD_WATCH_RESUME_TURNS;
+    ngx_add_timer(&resume->timer, NGX_ETCD_WATCH_RESUME_TURN);
 }
 
 
@@ -38,17 +38,17 @@ ngx_etcd_watch_resume_timer(ngx_event_t *ev)
     stream = resume->stream;
 
     if (--resume->turns != 0) {
-        ngx_add_timer(ev, NGX_ETCD_FRESH_TURN);
+        ngx_add_timer(ev, NGX_ETCD_WATCH_RESUME_TURN);
         return;
     }
 
     if (stream->reached >= *resume->revision) {
         ngx_etcd_watch_resume_behind(resume, 0);
-        ngx_etcd_fresh_ask(&stream->fresh);
+        ngx_etcd_proof_ask(&stream->proof);
         return;
     }
 
-    if (resume->lags++ == NGX_ETCD_FRESH_LAGS) {
+    if (resume->lags++ == NGX_ETCD_WATCH_RESUME_LAGS) {
         ngx_str_set(&reason, "it lags behind the cluster");
         ngx_etcd_watch_stream_leave(stream, &reason);
         return;

@@ -16,9 +16,10 @@
  *
  * Any other watch continues at its revision.  It has caught up when it reaches
  * the revision of the answer.  etcd sends nothing if nothing happened to the
- * prefix: then the watch counts as caught up after NGX_ETCD_FRESH_TURNS turns,
- * unless the endpoint itself is behind the revision.  An endpoint that stays
- * behind is left.
+ * prefix: then the watch counts as caught up after NGX_ETCD_WATCH_RESUME_TURNS
+ * of _TURN ms each (a machine that stands still uses up one turn, however long
+ * it stands), unless the endpoint itself is behind the revision.  An endpoint
+ * that stays behind is left.
  */
 
 
@@ -33,6 +34,12 @@
 #include <ngx_etcd_watch_request.h>
 #include <ngx_etcd_watch_stream.h>
 
+
+#define NGX_ETCD_WATCH_RESUME_TURN    100      /* ms */
+#define NGX_ETCD_WATCH_RESUME_TURNS   10
+
+/* an endpoint is left when it was found behind a watch so many times */
+#define NGX_ETCD_WATCH_RESUME_LAGS    3
 
 /* limits of a Range on the connection of the watch */
 
@@ -74,7 +81,7 @@ typedef struct {
 } ngx_etcd_watch_resume_t;
 
 
-/* a watch that is behind holds up proofs (ngx_etcd_fresh.h) */
+/* a watch that is behind holds up proofs (ngx_etcd_proof.h) */
 void ngx_etcd_watch_resume_behind(ngx_etcd_watch_resume_t *resume,
     ngx_uint_t behind);
 

@@ -24,8 +24,7 @@ ngx_etcd_watch_stream_release(ngx_etcd_watch_stream_t *stream)
 
     ngx_etcd_event_stop(&stream->overdue);
 
-    ngx_etcd_fresh_ended(&stream->fresh);
-    ngx_etcd_watch_quorum_stop(&stream->quorum);
+    ngx_etcd_proof_ended(&stream->proof);
 
     for (q = ngx_queue_head(&stream->members);
          q != ngx_queue_sentinel(&stream->members);
@@ -178,11 +177,12 @@ ngx_etcd_watch_stream_create(ngx_etcd_cluster_t *cluster)
     ngx_etcd_event_init_timer(&stream->overdue, ngx_etcd_watch_stream_overdue,
                               stream, cluster->log);
 
-    ngx_etcd_fresh_init(&stream->fresh, cluster, ngx_etcd_watch_stream_progress,
-                        stream);
+    stream->proof.cluster = cluster;
+    stream->proof.progress = ngx_etcd_watch_stream_progress;
+    stream->proof.leave = ngx_etcd_watch_stream_leave;
+    stream->proof.data = stream;
 
-    ngx_etcd_watch_quorum_init(&stream->quorum, cluster,
-                               ngx_etcd_watch_stream_leave, stream);
+    ngx_etcd_proof_init(&stream->proof);
 
     stream->history.changed = ngx_etcd_watch_stream_history;
     stream->history.data = stream;
@@ -206,8 +206,7 @@ ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream)
 
     ngx_etcd_history_forget(&stream->history);
     ngx_etcd_waiter_forget(&stream->waiter);
-    ngx_etcd_fresh_done(&stream->fresh);
-    ngx_etcd_watch_quorum_stop(&stream->quorum);
+    ngx_etcd_proof_done(&stream->proof);
 
     ngx_etcd_event_stop(&stream->timer);
     ngx_etcd_event_stop(&stream->overdue);
@@ -421,12 +420,7 @@ ngx_etcd_watch_stream_message(ngx_etcd_grpc_call_t *call,
         rc = member->handlers->response(member->data, response, pool);
     }
 
-    if (answer) {
-        ngx_etcd_fresh_answered(&stream->fresh);
-
-    } else {
-        ngx_etcd_fresh_received(&stream->fresh);
-    }
+    ngx_etcd_proof_received(&stream->proof, answer);
 
     if (changed) {
         ngx_etcd_watch_stream_advance(stream);
@@ -547,7 +541,7 @@ ngx_etcd_watch_stream_open(ngx_etcd_watch_stream_t *stream)
     stream->answered = 0;
     stream->stale = 0;
 
-    ngx_etcd_watch_quorum_start(&stream->quorum);
+    ngx_etcd_proof_opened(&stream->proof);
 }
 
 
@@ -577,7 +571,7 @@ ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
 {
     member->stream = stream;
 
-    ngx_etcd_watch_quorum_know(&stream->quorum, key);
+    ngx_etcd_proof_know(&stream->proof, key);
 
     ngx_queue_insert_tail(&stream->members, &member->queue);
 }
@@ -642,7 +636,7 @@ ngx_etcd_watch_stream_activate(ngx_etcd_watch_stream_member_t *member,
 
     ngx_rbtree_insert(&member->stream->active, &member->node);
 
-    ngx_etcd_fresh_count(&member->stream->fresh, 1, 0);
+    ngx_etcd_proof_count(&member->stream->proof, 1, 0);
 }
 
 
@@ -672,7 +666,7 @@ ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member)
 
         ngx_rbtree_delete(&stream->active, &member->node);
 
-        ngx_etcd_fresh_count(&stream->fresh, -1, 0);
+        ngx_etcd_proof_count(&stream->proof, -1, 0);
         ngx_etcd_watch_stream_cancel(stream, id);
         break;
 

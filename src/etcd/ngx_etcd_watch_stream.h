@@ -19,9 +19,8 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_auth.h>
-#include <ngx_etcd_fresh.h>
 #include <ngx_etcd_history.h>
-#include <ngx_etcd_watch_quorum.h>
+#include <ngx_etcd_proof.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
@@ -97,8 +96,7 @@ typedef struct {
 
 struct ngx_etcd_watch_stream_s {
     ngx_etcd_cluster_t          *cluster;
-    ngx_etcd_fresh_t             fresh;
-    ngx_etcd_watch_quorum_t      quorum;
+    ngx_etcd_proof_t             proof;
     ngx_uint_t                   nlisting;     /* running lists, counted by the
                                                   members */
     int64_t                      reached;      /* revision of the endpoint */

@@ -124,7 +124,7 @@ ngx_etcd_guard_over(ngx_etcd_guard_t *guard)
     silent = ngx_etcd_zone_staleness(guard->zone);
 
     if (silent < 0 || silent > (int64_t) past) {
-        ngx_etcd_fresh_ask(&guard->mirror->watch.stream->fresh);
+        ngx_etcd_proof_ask(&guard->mirror->watch.stream->proof);
         return 0;
     }
 

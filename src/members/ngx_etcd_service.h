@@ -278,7 +278,7 @@ ngx_uint_t ngx_etcd_service_used(ngx_etcd_service_t *service);
 
 /*
  * ms between verifications of the watch of a source that is verified
- * (ngx_etcd_verify.h).
+ * (ngx_etcd_proof.h).
  */
 ngx_msec_t ngx_etcd_service_interval(ngx_etcd_service_conf_t *conf);
 

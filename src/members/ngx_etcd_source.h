@@ -22,8 +22,8 @@ const ngx_etcd_source_t *ngx_etcd_source_members(
 
 /*
  * Returns the ms since the last proof of a set: for a leader, that etcd still
- * has it (ngx_etcd_verify.h); for members, that etcd answers
- * (ngx_etcd_fresh.h).  -1: there was none.
+ * has it (ngx_etcd_proof.h); for members, that etcd answers
+ * (ngx_etcd_proof.h).  -1: there was none.
  */
 int64_t ngx_etcd_source_staleness(ngx_etcd_service_conf_t *conf,
     ngx_etcd_member_set_t *set);

@@ -334,7 +334,7 @@ void ngx_etcd_zone_stalled(ngx_etcd_zone_t *zone, ngx_uint_t us);
 /*
  * Returns the time in ms since the last proof that etcd answers and that the
  * zone has all changes that the watches reported; -1: never.
- * ngx_etcd_fresh.h defines the proof.
+ * ngx_etcd_proof.h defines the proof.
  */
 int64_t ngx_etcd_zone_staleness(ngx_etcd_zone_t *zone);
 

@@ -84,7 +84,7 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 
 
 void
-ngx_etcd_fresh_ask(ngx_etcd_fresh_t *fresh)
+ngx_etcd_proof_ask(ngx_etcd_proof_t *proof)
 {
     /* nothing is proved but by the test */
 }

@@ -214,7 +214,7 @@ static ngx_uint_t
 test_events_idle(void)
 {
     return test_events.stream->buffered == 0
-           && test_events.stream->fresh.behind == 0
+           && test_events.stream->proof.behind == 0
            && !ngx_etcd_watch_events_pending(&test_events.events);
 }
 
@@ -256,7 +256,7 @@ test_events_fragments(ngx_pool_t *pool)
     test_loop_run();
     tap_check(test_events.pieces == 0 && test_events.revision == 1);
     tap_check(!ngx_etcd_watch_events_pending(&test_events.events));
-    tap_check(test_events.stream->fresh.behind == 1);
+    tap_check(test_events.stream->proof.behind == 1);
 
     ngx_etcd_watch_events_progress(&test_events.events, 7);
     tap_check(test_events.revision == 1);
