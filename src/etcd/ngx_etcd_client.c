@@ -7,14 +7,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_client.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_auto_sync.h>
 #include <ngx_etcd_channel.h>
+#include <ngx_etcd_client.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
 #include <ngx_etcd_server_version.h>
-#include <ngx_etcd_vote.h>
 
 
 ngx_etcd_cluster_t *

@@ -168,7 +168,7 @@ ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
  * The id is that of "cluster_id", or else the one in shared memory, on which
  * all clients of an nginx agree (ngx_etcd_process.h): it stays over reloads,
  * and is kept in the state file.  If none is known, the endpoints vote
- * (ngx_etcd_vote.h).
+ * (ngx_etcd_history.h).
  *
  * Another cluster takes the place of the known one only if no endpoint of the
  * known one has answered any client for request_timeout, and each endpoint has

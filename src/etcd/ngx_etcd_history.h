@@ -15,6 +15,9 @@
  * A restored cluster whose revision and term have already passed all that this
  * client has seen is not noticed here.  The keys of leases, which must exist,
  * are read to find it (ngx_etcd_lease.h).
+ *
+ * Which cluster is the one in use is known by its id (ngx_etcd_cluster.h); where
+ * none is known, the endpoints vote.
  */
 
 
@@ -83,6 +86,23 @@ void ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
  */
 void ngx_etcd_history_change(ngx_etcd_cluster_t *cluster,
     Etcd__ResponseHeader *header);
+
+
+/*
+ * The choice of a cluster when none is known: at the first start, or after the
+ * state file was removed.
+ *
+ * The first endpoint that tells the id of its cluster begins the vote: all
+ * others are asked at once, by connections that are closed afterwards.  The
+ * cluster of most endpoints wins; if several have as many, that of the endpoint
+ * which the configuration names first.  The vote ends when more than half of
+ * the endpoints agree, all have answered or failed, or request_timeout has
+ * passed.  Connections that have told their id wait for the end.
+ */
+
+/* NULL: no memory. */
+ngx_etcd_vote_t *ngx_etcd_vote_create(ngx_etcd_cluster_t *cluster);
+void ngx_etcd_vote_destroy(ngx_etcd_vote_t *vote);
 
 
 #endif /* _NGX_ETCD_HISTORY_H_INCLUDED_ */
