@@ -8,10 +8,10 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_client.h>
-#include <ngx_etcd_db_status.h>
-#include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_db_space.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_lock_conf.h>
+#include <ngx_etcd_maintenance.h>
 
 
 typedef struct {

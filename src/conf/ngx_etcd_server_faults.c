@@ -6,8 +6,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_maintenance.h>
 #include <ngx_etcd_server_faults.h>
-#include <ngx_etcd_server_version.h>
 #include <ngx_etcd_server_versions.h>
 #include <ngx_etcd_str.h>
 

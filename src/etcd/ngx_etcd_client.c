@@ -13,7 +13,7 @@
 #include <ngx_etcd_client.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
-#include <ngx_etcd_server_version.h>
+#include <ngx_etcd_maintenance.h>
 
 
 ngx_etcd_cluster_t *

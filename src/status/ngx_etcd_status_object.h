@@ -20,8 +20,8 @@
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_maintenance.h>
 #include <ngx_etcd_member.h>
-#include <ngx_etcd_server_version.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_status_cluster.h>
 #include <ngx_etcd_status_unused.h>

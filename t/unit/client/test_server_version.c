@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_server_version.h>
+#include <ngx_etcd_maintenance.h>
 #include "test_etcd.h"
 
 

@@ -2,25 +2,29 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The version of etcd that an endpoint runs (Status of etcd's v3 API,
- * Maintenance), asked once on each connection of the streams channel, and which
- * of its faults concern the safety of leaders, elections and locks, or what is
- * secret in etcd.
+ * Status of etcd's v3 API (Maintenance): the version of etcd that an endpoint
+ * runs, and the size of etcd's database.
+ *
+ * The version is asked once on each connection of the streams channel, to know
+ * which of its faults concern the safety of leaders, elections and locks, or
+ * what is secret in etcd.
  *
  * The reads channel is not asked: an answer to this would hide that the
  * endpoint answers no reads (see ngx_etcd_unary_blame()).
  */
 
 
-#ifndef _NGX_ETCD_SERVER_VERSION_H_INCLUDED_
-#define _NGX_ETCD_SERVER_VERSION_H_INCLUDED_
+#ifndef _NGX_ETCD_MAINTENANCE_H_INCLUDED_
+#define _NGX_ETCD_MAINTENANCE_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_event.h>
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_unary.h>
 
 
 /*
@@ -90,4 +94,43 @@ char *ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended);
 char *ngx_etcd_server_version_advisory(uint64_t version, uint64_t *mended);
 
 
-#endif /* _NGX_ETCD_SERVER_VERSION_H_INCLUDED_ */
+/* The size of etcd's database, as one of the members reports it. */
+
+typedef struct ngx_etcd_db_status_s  ngx_etcd_db_status_t;
+
+struct ngx_etcd_db_status_s {
+    /* set by the caller, the rest zeroed */
+
+    ngx_etcd_cluster_t          *cluster;
+
+    /* called once */
+    void                       (*done)(ngx_etcd_db_status_t *db,
+                                       ngx_etcd_grpc_status_e status,
+                                       ngx_str_t *text);
+    void                        *data;
+
+    /* valid in done(), if the status is OK */
+
+    uint64_t                     size;         /* bytes, with free pages:
+                                                  etcd compares this with the
+                                                  quota */
+    uint64_t                     quota;        /* 0: not reported (before etcd
+                                                  3.6) */
+    ngx_uint_t                   nospace;      /* 1: the NOSPACE alarm is
+                                                  raised, etcd rejects writes */
+
+    /* private */
+
+    ngx_etcd_unary_t             unary;
+    Etcd__StatusRequest          request;
+};
+
+
+/* done() is never called before this returns */
+void ngx_etcd_db_status_start(ngx_etcd_db_status_t *db);
+
+/* done() is not called any more; does nothing if no call is running */
+void ngx_etcd_db_status_cancel(ngx_etcd_db_status_t *db);
+
+
+#endif /* _NGX_ETCD_MAINTENANCE_H_INCLUDED_ */
