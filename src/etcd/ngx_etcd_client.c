@@ -8,12 +8,302 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_auth.h>
-#include <ngx_etcd_auto_sync.h>
 #include <ngx_etcd_channel.h>
 #include <ngx_etcd_client.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
 #include <ngx_etcd_maintenance.h>
+#include <ngx_etcd_str.h>
+
+
+/*
+ * An answer without members, or from another cluster, is ignored: a removed
+ * member may not know the others any more, and an endpoint may have become part
+ * of another cluster.
+ */
+
+static ngx_uint_t
+ngx_etcd_auto_sync_usable(ngx_etcd_auto_sync_t *sync,
+    Etcd__MemberListResponse *response)
+{
+    uint64_t  known;
+
+    known = sync->cluster->cluster_id;
+
+    if (response->header == NULL
+        || (known != 0 && response->header->cluster_id != known))
+    {
+        return 0;
+    }
+
+    return response->n_members != 0;
+}
+
+
+static char *
+ngx_etcd_auto_sync_unfit(ngx_etcd_cluster_conf_t *conf,
+    ngx_etcd_endpoint_t *endpoint)
+{
+    ngx_uint_t            i, plain;
+    ngx_etcd_endpoint_t  *configured;
+
+    plain = 0;
+    configured = conf->endpoints.elts;
+
+    for (i = 0; i < conf->endpoints.nelts; i++) {
+        plain |= !configured[i].secure;
+    }
+
+    if (endpoint->addr.sockaddr == NULL && conf->resolver == NULL) {
+        return "it has a host name, and there is no \"resolver\"";
+    }
+
+    if (endpoint->secure && conf->ssl == NULL) {
+        return "it is https, and there is no \"ssl_trusted_certificate\"";
+    }
+
+    /*
+     * a token must not be sent in plain text unless the configuration does so
+     */
+
+    if (!endpoint->secure && !plain) {
+        return "it is not https, as all \"endpoints\" are";
+    }
+
+    /* a local address means another host here than on the member */
+
+    if (endpoint->local && !ngx_etcd_cluster_local(conf)) {
+        return "it is an address of the local machine";
+    }
+
+    return NULL;
+}
+
+
+/*
+ * Returns NULL if the endpoints have taken over the pool, or why the URL cannot
+ * be used.
+ */
+
+static char *
+ngx_etcd_auto_sync_take(ngx_etcd_auto_sync_t *sync, ngx_pool_t *pool,
+    ProtobufCBinaryData *url)
+{
+    char                 *reason;
+    ngx_etcd_cluster_t   *cluster;
+    ngx_etcd_endpoint_t  *endpoint;
+
+    cluster = sync->cluster;
+
+    if (url->len == 0 || url->len > NGX_ETCD_URL_MAX) {
+        return "it is empty or too long";
+    }
+
+    endpoint = ngx_pcalloc(pool, sizeof(ngx_etcd_endpoint_t));
+    if (endpoint == NULL) {
+        return "no memory";
+    }
+
+    endpoint->url.len = url->len;
+    endpoint->url.data = ngx_pnalloc(pool, url->len);
+    if (endpoint->url.data == NULL) {
+        return "no memory";
+    }
+
+    ngx_memcpy(endpoint->url.data, url->data, url->len);
+
+    reason = ngx_etcd_endpoint_parse(pool, endpoint);
+
+    if (reason == NULL) {
+        reason = ngx_etcd_auto_sync_unfit(cluster->conf, endpoint);
+    }
+
+    if (reason == NULL
+        && ngx_etcd_endpoints_merge_add(&cluster->endpoints, pool, endpoint)
+           != NGX_OK)
+    {
+        reason = "there are too many endpoints";
+    }
+
+    return reason;
+}
+
+
+static void
+ngx_etcd_auto_sync_report(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url,
+    char *reason)
+{
+    uint32_t             crc;
+    ngx_uint_t           n;
+    ngx_etcd_cluster_t  *cluster;
+
+    crc = ngx_crc32_long(url->data, url->len);
+
+    for (n = 0; n < sync->nreported; n++) {
+        if (sync->reported[n] == crc) {
+            return;
+        }
+    }
+
+    if (n == NGX_ETCD_AUTO_SYNC_REPORTS) {
+        return;
+    }
+
+    sync->reported[sync->nreported++] = crc;
+
+    cluster = sync->cluster;
+
+    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                  "etcd cluster \"%V\": advertised URL \"%V\" is ignored: %s",
+                  &cluster->conf->name,
+                  ngx_etcd_shown_bytes(url->data, url->len), reason);
+}
+
+
+static void
+ngx_etcd_auto_sync_url(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url)
+{
+    char        *reason;
+    ngx_pool_t  *pool;
+
+    pool = ngx_create_pool(1024, sync->cluster->log);
+    if (pool == NULL) {
+        return;
+    }
+
+    reason = ngx_etcd_auto_sync_take(sync, pool, url);
+
+    if (reason != NULL) {
+        ngx_destroy_pool(pool);
+        ngx_etcd_auto_sync_report(sync, url, reason);
+    }
+}
+
+
+static void
+ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
+    Etcd__MemberListResponse *response)
+{
+    size_t               i, k, n;
+    Etcd__Member        *member;
+    ngx_etcd_cluster_t  *cluster;
+
+    if (!ngx_etcd_auto_sync_usable(sync, response)) {
+        return;
+    }
+
+    n = 0;
+    cluster = sync->cluster;
+
+    ngx_etcd_endpoints_merge_begin(&cluster->endpoints);
+
+    for (i = 0; i < response->n_members; i++) {
+        member = response->members[i];
+
+        /* a member without a name has not started */
+
+        if (member->name.len == 0 || member->islearner) {
+            continue;
+        }
+
+        for (k = 0; k < member->n_clienturls; k++) {
+            if (n++ < NGX_ETCD_AUTO_SYNC_URLS) {
+                ngx_etcd_auto_sync_url(sync, &member->clienturls[k]);
+            }
+        }
+    }
+
+    ngx_etcd_endpoints_merge_end(&cluster->endpoints);
+
+    /* the home may have changed */
+
+    ngx_etcd_channel_settle(cluster->streams);
+
+    cluster->changed(cluster->data);
+}
+
+
+static void
+ngx_etcd_auto_sync_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    ngx_etcd_auto_sync_t  *sync = unary->data;
+
+    ngx_msec_t           interval;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = sync->cluster;
+    interval = cluster->conf->auto_sync;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_auto_sync_merge(sync, (Etcd__MemberListResponse *) response);
+        ngx_destroy_pool(pool);
+
+    } else {
+        ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                      "etcd cluster \"%V\": no member list: %s: %V",
+                      &cluster->conf->name, ngx_etcd_grpc_status_name(status),
+                      text);
+    }
+
+    /* jitter: clients that started together drift apart */
+
+    ngx_add_timer(&sync->timer,
+                  interval - interval / 4 + 1
+                  + (ngx_msec_t) ngx_random() % (interval / 2 + 1));
+}
+
+
+static void
+ngx_etcd_auto_sync_timer(ngx_event_t *ev)
+{
+    ngx_etcd_auto_sync_t  *sync;
+
+    sync = ev->data;
+
+    if (!ngx_exiting) {
+        ngx_etcd_unary_start(&sync->unary);
+    }
+}
+
+
+static ngx_etcd_auto_sync_t *
+ngx_etcd_auto_sync_create(ngx_etcd_cluster_t *cluster)
+{
+    ngx_msec_t             first;
+    ngx_etcd_auto_sync_t  *sync;
+
+    sync = ngx_pcalloc(cluster->pool, sizeof(ngx_etcd_auto_sync_t));
+    if (sync == NULL) {
+        return NULL;
+    }
+
+    sync->cluster = cluster;
+
+    etcd__member_list_request__init(&sync->request);
+
+    /* a member that is cut off does not know who was added or removed */
+
+    sync->request.linearizable = 1;
+
+    sync->unary.cluster = cluster;
+    sync->unary.method = "/etcdserverpb.Cluster/MemberList";
+    sync->unary.name = "member list";
+    sync->unary.request = &sync->request.base;
+    sync->unary.response = &etcd__member_list_response__descriptor;
+    sync->unary.done = ngx_etcd_auto_sync_done;
+    sync->unary.data = sync;
+    sync->unary.idempotent = 1;
+
+    ngx_etcd_event_init_timer(&sync->timer, ngx_etcd_auto_sync_timer, sync,
+                              cluster->log);
+
+    first = ngx_min(cluster->conf->auto_sync, NGX_ETCD_AUTO_SYNC_FIRST);
+
+    ngx_add_timer(&sync->timer, 1 + (ngx_msec_t) ngx_random() % first);
+
+    return sync;
+}
 
 
 ngx_etcd_cluster_t *
@@ -82,7 +372,8 @@ void
 ngx_etcd_client_destroy(ngx_etcd_cluster_t *cluster)
 {
     if (cluster->auto_sync != NULL) {
-        ngx_etcd_auto_sync_destroy(cluster->auto_sync);
+        ngx_etcd_event_stop(&cluster->auto_sync->timer);
+        ngx_etcd_unary_cancel(&cluster->auto_sync->unary);
     }
 
     if (cluster->server_version != NULL) {

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_auto_sync.h>
+#include <ngx_etcd_client.h>
 #include "test_etcd.h"
 
 
