@@ -38,7 +38,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_backoff.h>
 #include <ngx_etcd_channel.h>
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_event.h>

@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_channel.h>
-#include <ngx_etcd_backoff.h>
+#include <ngx_etcd_cluster.h>
 
 
 static void

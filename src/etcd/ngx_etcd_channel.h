@@ -9,7 +9,7 @@
  * further failures it pauses for a random time that may grow with each.
  *
  * The channel of streams returns to the client's home (see
- * ngx_etcd_endpoints.h) after a failure has moved it away.  It waits for a
+ * ngx_etcd_cluster.h) after a failure has moved it away.  It waits for a
  * random time around the "rebalance" directive, so that clients that left an
  * endpoint together do not return together.  Then it opens a second subchannel
  * to the home, which shows whether the endpoint is back.  If this attempt

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_backoff.h>
+#include <ngx_etcd_cluster.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include <ngx_etcd_subchannel.h>
 

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_backoff.h>
+#include <ngx_etcd_cluster.h>
 #include "test_etcd.h"
 
 
