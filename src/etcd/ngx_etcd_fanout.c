@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_fanout.h>
-#include <ngx_etcd_watch_denial.h>
 
 
 #define ngx_etcd_fanout_part(q)                                               \
@@ -38,8 +37,8 @@ ngx_etcd_fanout_end(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 static void
 ngx_etcd_fanout_report(ngx_etcd_fanout_t *fanout, int64_t revision)
 {
-    ngx_etcd_watch_denial_over(&fanout->reported, &fanout->name,
-                               &fanout->watch, fanout->log);
+    ngx_etcd_mirror_allowed(&fanout->reported, &fanout->name, &fanout->watch,
+                            fanout->log);
 
     fanout->complete(fanout, revision);
 }
@@ -306,8 +305,8 @@ static void
 ngx_etcd_fanout_refuse(ngx_etcd_fanout_t *fanout,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_etcd_watch_denial(&fanout->reported, &fanout->name, &fanout->watch,
-                          status, text, fanout->log);
+    ngx_etcd_mirror_denied(&fanout->reported, &fanout->name, &fanout->watch,
+                           status, text, fanout->log);
 
     fanout->denied(fanout, status);
 }

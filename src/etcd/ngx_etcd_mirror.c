@@ -9,7 +9,47 @@
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_mirror.h>
-#include <ngx_etcd_watch_denial.h>
+
+
+void
+ngx_etcd_mirror_denied(ngx_etcd_grpc_status_e *reported, ngx_str_t *name,
+    ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ngx_log_t *log)
+{
+    ngx_uint_t  level;
+
+    level = (*reported == status) ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
+
+        /* the fault concerns the whole cluster, and was logged for it */
+
+        level = NGX_LOG_DEBUG;
+    }
+
+    ngx_log_error(level, log, 0, "%V: %s \"%V\" cannot be read: %s: %V", name,
+                  watch->exact ? "key" : "prefix", &watch->prefix,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    if (status != NGX_ETCD_GRPC_UNAUTHENTICATED) {
+        *reported = status;
+    }
+}
+
+
+void
+ngx_etcd_mirror_allowed(ngx_etcd_grpc_status_e *reported, ngx_str_t *name,
+    ngx_etcd_watch_t *watch, ngx_log_t *log)
+{
+    if (*reported == NGX_ETCD_GRPC_OK) {
+        return;
+    }
+
+    *reported = NGX_ETCD_GRPC_OK;
+
+    ngx_log_error(NGX_LOG_NOTICE, log, 0, "%V: %s \"%V\" can be read again",
+                  name, watch->exact ? "key" : "prefix", &watch->prefix);
+}
 
 
 static ngx_uint_t
@@ -304,8 +344,8 @@ ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 static void
 ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_etcd_watch_denial_over(&mirror->reported, &mirror->name,
-                               &mirror->watch, mirror->entries.table.log);
+    ngx_etcd_mirror_allowed(&mirror->reported, &mirror->name, &mirror->watch,
+                            mirror->entries.table.log);
 
     mirror->refused = 0;
     mirror->revision = ngx_max(mirror->revision, revision);
@@ -344,8 +384,8 @@ static void
 ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_etcd_watch_denial(&mirror->reported, &mirror->name, &mirror->watch,
-                          status, text, mirror->entries.table.log);
+    ngx_etcd_mirror_denied(&mirror->reported, &mirror->name, &mirror->watch,
+                           status, text, mirror->entries.table.log);
 
     mirror->refused = 1;
 

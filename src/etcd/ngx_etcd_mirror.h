@@ -231,4 +231,20 @@ ngx_etcd_mirror_entry_t *ngx_etcd_mirror_next(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
 
 
+/*
+ * Reports of a watch that etcd refuses: one line when it begins, one when it
+ * is over.
+ */
+
+/*
+ * "reported" is the last status that was logged, NGX_ETCD_GRPC_OK at first; the
+ * name is the prefix of the message.
+ */
+void ngx_etcd_mirror_denied(ngx_etcd_grpc_status_e *reported, ngx_str_t *name,
+    ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    ngx_log_t *log);
+void ngx_etcd_mirror_allowed(ngx_etcd_grpc_status_e *reported,
+    ngx_str_t *name, ngx_etcd_watch_t *watch, ngx_log_t *log);
+
+
 #endif /* _NGX_ETCD_MIRROR_H_INCLUDED_ */
