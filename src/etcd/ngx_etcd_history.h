@@ -16,8 +16,8 @@
  * client has seen is not noticed here.  The keys of leases, which must exist,
  * are read to find it (ngx_etcd_lease.h).
  *
- * Which cluster is the one in use is known by its id (ngx_etcd_cluster.h); where
- * none is known, the endpoints vote.
+ * The id tells which cluster is in use (ngx_etcd_cluster.h); where none is
+ * known, the endpoints vote.
  */
 
 

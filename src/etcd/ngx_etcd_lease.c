@@ -49,7 +49,7 @@ ngx_etcd_lease_drop(ngx_etcd_lease_t *lease)
 {
     lease->sent = 0;
     lease->answered = 0;
-    ngx_etcd_quorum_read_cancel(&lease->read);
+    ngx_etcd_stream_range_cancel(&lease->read);
 }
 
 
@@ -128,18 +128,20 @@ ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, ngx_msec_t ttl)
 /* Returns 1 if the renewal does not count; another one is scheduled. */
 
 static ngx_uint_t
-ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
+ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease, Etcd__ResponseHeader *header)
 {
-    ngx_etcd_cluster_t      *cluster;
-    ngx_etcd_quorum_read_t  *read;
+    uint64_t             id, term;
+    ngx_etcd_cluster_t  *cluster;
 
-    read = &lease->read;
     cluster = lease->leases->cluster;
 
-    if ((lease->cluster_id == 0 || read->cluster_id == 0
-         || read->cluster_id == lease->cluster_id)
-        && (lease->raft_term == 0 || read->raft_term == 0
-            || read->raft_term == lease->raft_term)
+    /* a proxy answers without them */
+
+    id = (header != NULL) ? header->cluster_id : 0;
+    term = (header != NULL) ? header->raft_term : 0;
+
+    if ((lease->cluster_id == 0 || id == 0 || id == lease->cluster_id)
+        && (lease->raft_term == 0 || term == 0 || term == lease->raft_term)
         && !cluster->foreign)
     {
         return 0;
@@ -150,8 +152,8 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
                       "etcd cluster \"%V\": lease %xL: a renewal in raft term "
                       "%uL of cluster %xL does not count, a later read has "
                       "term %uL of cluster %xL", &cluster->conf->name,
-                      lease->id, lease->raft_term, lease->cluster_id,
-                      read->raft_term, read->cluster_id);
+                      lease->id, lease->raft_term, lease->cluster_id, term,
+                      id);
     }
 
     /* members behind a proxy may be in different terms for a while */
@@ -166,17 +168,20 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease)
 
 
 static void
-ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease)
+ngx_etcd_lease_confirmed(ngx_etcd_lease_t *lease, Etcd__RangeResponse *response)
 {
     int64_t  created;
 
-    if (ngx_etcd_lease_doubtful(lease)) {
+    if (ngx_etcd_lease_doubtful(lease, response->header)) {
         return;
     }
 
     created = lease->created;
 
-    if (created == 0 || lease->read.created == created) {
+    if (created == 0
+        || (response->n_kvs != 0
+            && response->kvs[0]->create_revision == created))
+    {
         ngx_etcd_lease_renewed(lease, lease->answered_ttl);
         return;
     }
@@ -200,7 +205,7 @@ ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": lease %xL: a renewal is not confirmed "
                   "by a read of \"%V\": %s: %V", &cluster->conf->name,
-                  lease->id, &lease->read.key,
+                  lease->id, &lease->key,
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_etcd_lease_drop(lease);
@@ -217,8 +222,9 @@ ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
 
 
 static void
-ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
+ngx_etcd_lease_read(ngx_etcd_stream_range_t *read,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response)
 {
     ngx_etcd_lease_t         *lease;
     ngx_etcd_lease_stream_t  *leases;
@@ -226,17 +232,13 @@ ngx_etcd_lease_read(ngx_etcd_quorum_read_t *read,
     lease = read->data;
     leases = lease->leases;
 
-    if (status == NGX_ETCD_GRPC_OK
-        || (status == NGX_ETCD_GRPC_PERMISSION_DENIED && lease->shared))
-    {
-        if (status == NGX_ETCD_GRPC_OK) {
-            ngx_etcd_lease_confirmed(lease);
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_lease_confirmed(lease, response);
 
-        } else {
-            ngx_etcd_lease_renewed(lease, lease->answered_ttl);
-        }
+    } else if (status == NGX_ETCD_GRPC_PERMISSION_DENIED && lease->shared) {
+        ngx_etcd_lease_renewed(lease, lease->answered_ttl);
 
-    } else if (!read->range.refused) {
+    } else if (!read->refused) {
         ngx_etcd_lease_unconfirmed(lease, status, text);
     }
 
@@ -250,20 +252,24 @@ static void
 ngx_etcd_lease_confirm(ngx_etcd_lease_t *lease)
 {
     ngx_etcd_auth_t          *auth;
-    ngx_etcd_quorum_read_t   *read;
+    Etcd__RangeRequest        request;
     ngx_etcd_lease_stream_t  *leases;
 
     leases = lease->leases;
     auth = leases->cluster->auth;
-    read = &lease->read;
 
-    read->cluster = leases->cluster;
-    read->done = ngx_etcd_lease_read;
-    read->data = lease;
+    lease->read.cluster = leases->cluster;
+    lease->read.done = ngx_etcd_lease_read;
+    lease->read.data = lease;
 
-    lease->witness(lease, &read->key, &lease->created);
+    lease->witness(lease, &lease->key, &lease->created);
 
-    if (ngx_etcd_quorum_read_start(read) == NGX_OK) {
+    etcd__range_request__init(&request);
+
+    request.key = ngx_etcd_bytes(&lease->key);
+    request.keys_only = 1;
+
+    if (ngx_etcd_stream_range_start(&lease->read, &request) == NGX_OK) {
         return;
     }
 
@@ -517,7 +523,7 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
 
     auth = leases->cluster->auth;
 
-    if (lease->answered && auth->unauthorized && !lease->read.range.running) {
+    if (lease->answered && auth->unauthorized && !lease->read.running) {
 
         /* no endpoint takes a read without a token, while watches go on */
 
@@ -534,8 +540,8 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
                            "keepalive");
     }
 
-    if (lease->read.range.running) {
-        ngx_etcd_auth_unanswered(auth, lease->read.range.token, &text);
+    if (lease->read.running) {
+        ngx_etcd_auth_unanswered(auth, lease->read.token, &text);
     }
 
     ngx_etcd_lease_stream_leave(leases, &text);
@@ -627,7 +633,7 @@ ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases)
             ngx_etcd_lease_stream_overdue(leases, lease);
         }
 
-        if (lease->answered && !lease->read.range.running) {
+        if (lease->answered && !lease->read.running) {
             ngx_etcd_lease_confirm(lease);
         }
 

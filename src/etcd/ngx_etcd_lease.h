@@ -139,10 +139,11 @@ struct ngx_etcd_lease_s {
     ngx_uint_t                   number;       /* of this request on the
                                                   stream, from 0 on */
     ngx_etcd_lease_stream_t     *leases;
-    ngx_etcd_quorum_read_t       read;
+    ngx_etcd_stream_range_t      read;         /* of the witness */
     ngx_msec_t                   answered_ttl;
     uint64_t                     cluster_id;   /* of that answer */
     uint64_t                     raft_term;    /* likewise; 0: not known */
+    ngx_str_t                    key;          /* the witness */
     int64_t                      created;      /* of the witness */
     ngx_uint_t                   doubts;       /* renewals in a row without
                                                   confirmation */

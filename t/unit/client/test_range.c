@@ -13,9 +13,8 @@
 /* the arguments of the consumers' handlers */
 
 static struct {
-    ngx_etcd_range_t        range;
-    ngx_etcd_quorum_read_t  read;
-    int64_t                 revision;
+    ngx_etcd_range_t  range;
+    int64_t           revision;
 } test_range_state;
 
 
@@ -62,18 +61,8 @@ test_range_range_done(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 
 
 static void
-test_range_read_done(ngx_etcd_quorum_read_t *read,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    test_etcd_done(status, text);
-}
-
-
-static void
 test_range_cleanup(void *data)
 {
-    ngx_etcd_quorum_read_cancel(&test_range_state.read);
-
     if (test_range_state.range.unary.cluster != NULL) {
         ngx_etcd_range_cancel(&test_range_state.range);
     }
@@ -96,10 +85,6 @@ test_range_init(ngx_pool_t *pool)
     test_range_state.range.cluster = test_etcd.cluster;
     test_range_state.range.done = test_range_range_done;
     etcd__range_request__init(&test_range_state.range.request);
-
-    test_range_state.read.cluster = test_etcd.cluster;
-    test_range_state.read.key = *tap_string(pool, "/a");
-    test_range_state.read.done = test_range_read_done;
 
     return NGX_OK;
 }
@@ -138,66 +123,8 @@ test_range_range(ngx_pool_t *pool)
 }
 
 
-/* A read by the streams' endpoint is made once, and only now. */
-
-static void
-test_range_quorum(ngx_pool_t *pool)
-{
-    Etcd__RangeRequest      *request;
-    ngx_etcd_grpc_stream_t  *call;
-
-    tap_expect(test_range_init(pool) == NGX_OK);
-
-    ngx_etcd_quorum_read_cancel(&test_range_state.read);
-    tap_check(ngx_etcd_quorum_read_start(&test_range_state.read)
-              == NGX_DECLINED);
-    tap_check(test_etcd.done == 0);
-
-    test_loop_run();
-    tap_expect(ngx_etcd_quorum_read_start(&test_range_state.read) == NGX_OK);
-    call = test_etcd_range(0);
-    tap_check(call != NULL && call->call->timeout == 0);
-
-    request = (Etcd__RangeRequest *)
-              test_etcd_request(pool, call, &etcd__range_request__descriptor);
-    tap_check(request->keys_only && !request->serializable);
-
-    test_etcd_keys(call, 'a', 1, 0, 50);
-    tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
-    tap_check(test_range_state.read.cluster_id == 7
-              && test_range_state.read.raft_term == 3
-              && test_range_state.read.created == 17);
-
-    /* no such key; an answer that is none; one that fails; one nobody wants */
-
-    tap_expect(ngx_etcd_quorum_read_start(&test_range_state.read) == NGX_OK);
-    test_etcd_keys(test_etcd_range(0), 'a', 0, 0, 50);
-    tap_check(test_etcd.done == 2 && test_range_state.read.created == 0);
-
-    tap_expect(ngx_etcd_quorum_read_start(&test_range_state.read) == NGX_OK);
-    test_etcd_fail(test_etcd_range(0), NGX_ETCD_GRPC_OK, "");
-    tap_check(test_etcd.done == 3
-              && test_etcd.status == NGX_ETCD_GRPC_INTERNAL);
-
-    tap_expect(ngx_etcd_quorum_read_start(&test_range_state.read) == NGX_OK);
-    test_etcd_fail(test_etcd_range(0), NGX_ETCD_GRPC_UNAUTHENTICATED, "x");
-    tap_check(test_etcd.done == 4 && test_range_state.read.range.refused);
-    tap_check(test_etcd.cluster->auth->unauthorized);
-
-    tap_check(ngx_etcd_quorum_read_start(&test_range_state.read)
-              == NGX_DECLINED);
-    test_loop_pass(NGX_ETCD_AUTH_BACKOFF_MAX);
-
-    tap_expect(ngx_etcd_quorum_read_start(&test_range_state.read) == NGX_OK);
-    ngx_etcd_quorum_read_cancel(&test_range_state.read);
-    tap_check(test_etcd_range(0) == NULL && test_etcd.done == 4);
-    tap_check(!test_range_state.read.range.running);
-}
-
-
 ngx_etcd_tap_test_t  test_range[] = {
     { "range: the end of a prefix", test_range_prefix_end },
     { "range: an answer", test_range_range },
-    { "quorum read", test_range_quorum },
     { NULL, NULL }
 };
