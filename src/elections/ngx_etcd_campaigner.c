@@ -10,7 +10,6 @@
 #include <ngx_etcd_campaigner.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_election.h>
-#include <ngx_etcd_lease_ttl.h>
 #include <ngx_etcd_register.h>
 
 

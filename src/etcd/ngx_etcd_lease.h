@@ -46,9 +46,8 @@
  * answers are lost renews a lease no more than once on each stream.
  *
  * An endpoint that does not answer the renewal and the read in time is left for
- * another one (ngx_etcd_lease_ttl.h).  One that has answered the renewal,
- * when all others were left, has time for the read up to the deadline, and is
- * left then.
+ * another one.  One that has answered the renewal, when all others were left,
+ * has time for the read up to the deadline, and is left then.
  *
  * Newer releases of etcd, as 3.5.30, check the rights on the keys of a lease
  * that is renewed.  A refusal ends the stream, but says nothing about the
@@ -65,7 +64,6 @@
 #include <ngx_core.h>
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_kv.h>
-#include <ngx_etcd_lease_ttl.h>
 
 
 #define NGX_ETCD_LEASE_MIN_TTL     2        /* seconds; minimum of etcd */
@@ -79,6 +77,52 @@
 
 #define NGX_ETCD_LEASE_MARGIN  1000         /* ms */
 #define NGX_ETCD_LEASE_DRIFT   100
+
+
+/*
+ * How long an endpoint may leave the renewal of a lease without an answer, or
+ * without confirmation, until the client goes to another endpoint.
+ *
+ * A sixth of the TTL is enough for an etcd that works, and leaves time to try
+ * several other endpoints.  All endpoints may be slow, though, if their disks
+ * are: the time doubles with each endpoint in a row that is left, so that one
+ * of them is given time to answer.  The time grows no further than up to the
+ * moment from which another endpoint can still renew the lease before the
+ * deadline.
+ *
+ * A slow etcd answers promptly while there is nothing to write.  So the first
+ * time comes back only after many renewals in a row that were confirmed
+ * promptly.
+ */
+
+/* ms that an endpoint has to answer at least, for any TTL */
+
+#define NGX_ETCD_LEASE_PATIENCE    200      /* ms */
+
+/* so many prompt renewals in a row end a greater patience */
+
+#define NGX_ETCD_LEASE_PROMPT      16
+
+
+typedef struct {
+    ngx_uint_t                   misses;       /* endpoints left in a row */
+    ngx_msec_t                   ttl;          /* of the lease that the last one
+                                                  did not renew in time */
+    ngx_uint_t                   prompt;       /* renewals since then */
+} ngx_etcd_lease_patience_t;
+
+
+/* Returns when it is over, for a renewal that was sent at that time. */
+uint64_t ngx_etcd_lease_patience(ngx_etcd_lease_patience_t *patience,
+    uint64_t sent, uint64_t deadline, ngx_msec_t ttl);
+
+/* an endpoint did not renew a lease with that TTL in time */
+void ngx_etcd_lease_patience_missed(ngx_etcd_lease_patience_t *patience,
+    ngx_msec_t ttl);
+
+/* a renewal that was sent at that time counts */
+void ngx_etcd_lease_patience_proved(ngx_etcd_lease_patience_t *patience,
+    uint64_t sent);
 
 
 typedef struct ngx_etcd_lease_stream_s  ngx_etcd_lease_stream_t;

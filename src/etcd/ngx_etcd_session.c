@@ -616,3 +616,72 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
 
     session->state = NGX_ETCD_SESSION_CLOSED;
 }
+
+
+/* the TTL is in seconds; -1: there is no such lease */
+
+static void
+ngx_etcd_lease_ttl_done(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, ProtobufCMessage *response, ngx_pool_t *pool)
+{
+    ngx_etcd_lease_ttl_t  *lease_ttl = unary->data;
+
+    int64_t                         ttl;
+    Etcd__LeaseTimeToLiveResponse  *answer;
+
+    ttl = 0;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        answer = (Etcd__LeaseTimeToLiveResponse *) response;
+        ttl = answer->ttl;
+
+        if (lease_ttl->keys != NULL && answer->header != NULL) {
+            lease_ttl->keys(lease_ttl, answer->keys, answer->n_keys,
+                            answer->header->revision);
+        }
+
+        ngx_destroy_pool(pool);
+    }
+
+    if (ttl <= 0) {
+        lease_ttl->done(lease_ttl, 0);
+        return;
+    }
+
+    ttl = ngx_min(ttl, NGX_ETCD_LEASE_TTL_MAX);
+
+    lease_ttl->done(lease_ttl, unary->last + (uint64_t) ttl * 1000);
+}
+
+
+void
+ngx_etcd_lease_ttl_ask(ngx_etcd_lease_ttl_t *lease_ttl)
+{
+    ngx_etcd_unary_t  *unary;
+
+    etcd__lease_time_to_live_request__init(&lease_ttl->request);
+
+    lease_ttl->request.id = lease_ttl->lease;
+    lease_ttl->request.keys = (lease_ttl->keys != NULL);
+
+    unary = &lease_ttl->unary;
+
+    unary->cluster = lease_ttl->cluster;
+    unary->method = "/etcdserverpb.Lease/LeaseTimeToLive";
+    unary->name = "time to live";
+    unary->request = &lease_ttl->request.base;
+    unary->response = &etcd__lease_time_to_live_response__descriptor;
+    unary->timeout = lease_ttl->timeout;
+    unary->idempotent = 1;
+    unary->done = ngx_etcd_lease_ttl_done;
+    unary->data = lease_ttl;
+
+    ngx_etcd_unary_start(unary);
+}
+
+
+void
+ngx_etcd_lease_ttl_cancel(ngx_etcd_lease_ttl_t *lease_ttl)
+{
+    ngx_etcd_unary_cancel(&lease_ttl->unary);
+}

@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_maintenance.h>
-#include <ngx_etcd_lease_ttl.h>
+#include <ngx_etcd_session.h>
 #include "test_etcd.h"
 
 
