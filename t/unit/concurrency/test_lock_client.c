@@ -26,7 +26,7 @@ test_lock_client_init(ngx_pool_t *pool)
     ngx_memzero(&client, sizeof(ngx_etcd_lock_client_t));
     client.cluster = test_etcd.cluster;
 
-    return \&client;
+    return &client;
 }
 
 
