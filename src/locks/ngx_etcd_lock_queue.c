@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_backoff.h>
+#include <ngx_etcd_cluster.h>
 #include <ngx_etcd_client.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_lock_queue.h>

@@ -30,7 +30,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_kv.h>
-#include <ngx_etcd_lease_ttl.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror_entry.h>
 #include <ngx_etcd_session.h>
