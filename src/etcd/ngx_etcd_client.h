@@ -4,7 +4,7 @@
  *
  * A client of an etcd cluster: creates the cluster with its endpoints, its
  * authentication, and two channels.  Long-lived streams and bulk reads use
- * separate channels, because large responses delay the events of watches. 
+ * separate channels, because large responses delay the events of watches.
  * With "auto_sync" it keeps the endpoints as the members advertise them.
  */
 

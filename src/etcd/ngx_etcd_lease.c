@@ -12,6 +12,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_proto.pb-c.h>
+#include <ngx_etcd_str.h>
 
 
 static void ngx_etcd_lease_stream_advance(ngx_etcd_lease_stream_t *leases);
@@ -251,7 +252,7 @@ ngx_etcd_lease_unconfirmed(ngx_etcd_lease_t *lease,
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                   "etcd cluster \"%V\": lease %xL: a renewal is not confirmed "
                   "by a read of \"%V\": %s: %V", &cluster->conf->name,
-                  lease->id, &lease->key,
+                  lease->id, ngx_etcd_shown(&lease->key),
                   ngx_etcd_grpc_status_name(status), text);
 
     ngx_etcd_lease_drop(lease);
