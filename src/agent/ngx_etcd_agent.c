@@ -15,8 +15,8 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_object.h>
 #include <ngx_etcd_process.h>
+#include <ngx_etcd_retire.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_value_change.h>

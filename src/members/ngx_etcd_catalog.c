@@ -11,7 +11,7 @@
 #include <ngx_etcd_catalog_set.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_object.h>
+#include <ngx_etcd_retire.h>
 
 
 /* ms between looks for sets that have been empty for long enough */

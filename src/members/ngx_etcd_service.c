@@ -12,7 +12,7 @@
 #include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_member_set_inherit.h>
 #include <ngx_etcd_service.h>
-#include <ngx_etcd_source.h>
+#include <ngx_etcd_static.h>
 
 
 void

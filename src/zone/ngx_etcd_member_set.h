@@ -20,8 +20,8 @@
 
 
 #define NGX_ETCD_MEMBER_SET_RING     256     /* changed slots remembered */
-#define NGX_ETCD_MEMBER_SET_FEW      16      /* the same, by a set of one
-                                                chunk */
+#define NGX_ETCD_MEMBER_SET_FEW      16      /* changed slots that a set of one
+                                                chunk remembers */
 #define NGX_ETCD_MEMBER_SET_MAX_INVALID 256     /* invalid keys kept */
 #define NGX_ETCD_MEMBER_SET_MAX_KEY  32768   /* bytes of an invalid key that
                                                 are kept */
@@ -212,7 +212,7 @@ typedef struct {
 } ngx_etcd_member_set_queue_t;
 
 
-/* What is known of keys besides their numbers (ngx_etcd_unused.h). */
+/* Keys of a set that are named in the status or the log: ngx_etcd_unused.h. */
 
 typedef struct {
     ngx_etcd_invalid_t              *named[NGX_ETCD_MEMBER_SET_UNUSED];

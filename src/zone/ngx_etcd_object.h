@@ -108,21 +108,4 @@ void ngx_etcd_object_retire(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type, ngx_etcd_object_t *object);
 
 
-/*
- * Called by the owner: frees the sets that its configuration has not
- * declared, until a time of ngx_etcd_time_budget_now().  The next call goes on
- * with zone->retiring.  Workers of older configurations that still serve
- * requests keep their copies.  Results as of ngx_etcd_zone_work().
- */
-ngx_int_t ngx_etcd_retire_sets(ngx_etcd_zone_t *zone, uint64_t until);
-
-/*
- * Frees one set, which the caller has made old: its epoch is 0.  What is left
- * is for the next call of ngx_etcd_retire_sets(), which looks at all sets
- * again, or for the next owner's.  Results as of ngx_etcd_retire_sets().
- */
-ngx_int_t ngx_etcd_retire_one(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, uint64_t until);
-
-
 #endif /* _NGX_ETCD_OBJECT_H_INCLUDED_ */

@@ -10,7 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_balance.h>
-#include <ngx_etcd_object.h>
+#include <ngx_etcd_retire.h>
 #include "test_loop.h"
 #include "test_world.h"
 
