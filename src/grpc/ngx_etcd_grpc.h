@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_grpc_response.h>
+#include <ngx_etcd_grpc_call.h>
 #include <ngx_etcd_http2.h>
 
 

@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_http2_session.h>
+#include <ngx_etcd_http2_conf.h>
 
 
 /*

@@ -13,6 +13,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_grpc.h>
+#include <ngx_etcd_grpc_call.h>
 #include <ngx_etcd_grpc_response.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include "fuzz.h"
