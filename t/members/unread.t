@@ -111,8 +111,8 @@ my @workers = $nginx->workers;
 for my $name (@names) {
     ok(wait_for(sub { $fake{$name}->count(qr/ range /) >= LISTS }, 30, $name),
        "$name: it is listed again");
-    ok($nginx->status->{upstreams}{$name}{members}[0],
-       "$name: there is a member");
+    ok(wait_for(sub { $nginx->status->{upstreams}{$name}{members}[0] }, 10,
+                $name), "$name: there is a member");
 }
 
 is($nginx->count_log(qr/"$_": the revision went back/), 0,
