@@ -19,34 +19,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_batch.h>
+#include <ngx_etcd_histogram.h>
 #include <ngx_etcd_process.h>
-
-
-/*
- * A histogram of durations in shared memory, updated by all processes without
- * a lock.
- */
-
-#define NGX_ETCD_HISTOGRAM_BOUNDS  12
-
-
-/* All zero: no samples. */
-
-typedef struct {
-    volatile uint64_t    counts[NGX_ETCD_HISTOGRAM_BOUNDS + 1];
-    volatile uint64_t    sum;                               /* us */
-} ngx_etcd_histogram_t;
-
-
-/*
- * Upper bounds in us, ascending.  counts[i] counts samples above bound i - 1,
- * up to and including bound i; the last one counts all samples above.
- */
-
-extern const uint64_t  ngx_etcd_histogram_bounds[NGX_ETCD_HISTOGRAM_BOUNDS];
-
-
-void ngx_etcd_histogram_add(ngx_etcd_histogram_t *histogram, uint64_t us);
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)
