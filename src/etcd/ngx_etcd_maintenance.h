@@ -7,7 +7,7 @@
  *
  * The version is asked once on each connection of the streams channel, to know
  * which of its faults concern the safety of leaders, elections and locks, or
- * what is secret in etcd.
+ * let users read keys that they may not.
  *
  * The reads channel is not asked: an answer to this would hide that the
  * endpoint answers no reads (see ngx_etcd_unary_blame()).

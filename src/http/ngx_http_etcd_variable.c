@@ -64,59 +64,40 @@ ngx_http_etcd_turn(void)
 }
 
 
-/* The values are of the pool: requests of one main request share it. */
-
 static void
 ngx_http_etcd_steady_cleanup(void *data)
 {
-    /* void: marks the cleanup as that of the values */
+    /* void: marks the cleanup as that of a value */
 }
 
+
+/* A request and its subrequests share the pool, and so the values' list. */
 
 static ngx_http_etcd_steady_t *
 ngx_http_etcd_steady(ngx_http_request_t *r, ngx_http_variable_value_t *v)
 {
-    ngx_uint_t               i;
-    ngx_array_t             *values;
     ngx_pool_cleanup_t      *cln;
     ngx_http_etcd_steady_t  *steady;
 
     for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == ngx_http_etcd_steady_cleanup) {
-            break;
-        }
-    }
+        steady = cln->data;
 
-    if (cln == NULL) {
-        cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_array_t));
-        if (cln == NULL) {
-            return NULL;
-        }
-
-        cln->handler = ngx_http_etcd_steady_cleanup;
-
-        if (ngx_array_init(cln->data, r->pool, 4,
-                           sizeof(ngx_http_etcd_steady_t))
-            != NGX_OK)
+        if (cln->handler == ngx_http_etcd_steady_cleanup
+            && steady->request == r
+            && steady->slot == v)
         {
-            cln->handler = NULL;
-            return NULL;
+            return steady;
         }
     }
 
-    values = cln->data;
-    steady = values->elts;
-
-    for (i = 0; i < values->nelts; i++) {
-        if (steady[i].request == r && steady[i].slot == v) {
-            return &steady[i];
-        }
-    }
-
-    steady = ngx_array_push(values);
-    if (steady == NULL) {
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_etcd_steady_t));
+    if (cln == NULL) {
         return NULL;
     }
+
+    cln->handler = ngx_http_etcd_steady_cleanup;
+
+    steady = cln->data;
 
     ngx_memzero(steady, sizeof(ngx_http_etcd_steady_t));
 
