@@ -14,7 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_guard.h>
+#include <ngx_etcd_attendant.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
 #include <ngx_etcd_member_set.h>
