@@ -339,7 +339,7 @@ ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
         set = services[i]->set;
 
         if (ngx_etcd_state_file_changed(sf, mark++, set->generation,
-                                        set->commits, elapsed))
+                                        set->commit.number, elapsed))
         {
             return 1;
         }

@@ -643,7 +643,7 @@ ngx_etcd_table_usable(ngx_etcd_table_t *table)
 
     return peer != NULL
            && (!table->conf->sole || !ngx_etcd_peer_failed(peer))
-           && (!table->set->mandatory
+           && (!table->set->checks.mandatory
                || ngx_etcd_table_proven(table, &table->near)
                || ngx_etcd_table_proven(table, &table->primary)
                || ngx_etcd_table_proven(table, &table->backup));

@@ -172,7 +172,7 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 #define ngx_etcd_table_counts(table)                                          \
     ((((table)->nmembers > 1 || (table)->conf->sole)                          \
       ? NGX_ETCD_HEALTH_FAILURES : 0)                                         \
-     | ((table)->set->panic ? 0 : NGX_ETCD_HEALTH_CHECKS))
+     | ((table)->set->checks.panic ? 0 : NGX_ETCD_HEALTH_CHECKS))
 
 /* 1 if the set of a leader was removed, which is not a change of the set */
 

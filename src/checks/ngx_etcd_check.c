@@ -96,10 +96,10 @@ ngx_etcd_check_note(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
 
     set = check->set;
 
-    (void) __atomic_fetch_add(&set->checks, 1, __ATOMIC_RELAXED);
+    (void) __atomic_fetch_add(&set->checks.done, 1, __ATOMIC_RELAXED);
 
     if (!ok) {
-        (void) __atomic_fetch_add(&set->check_failures, 1, __ATOMIC_RELAXED);
+        (void) __atomic_fetch_add(&set->checks.failed, 1, __ATOMIC_RELAXED);
     }
 
     note = ngx_etcd_member_set_own_note(set, probe->slot);

@@ -17,13 +17,13 @@ ngx_etcd_check_panic(ngx_etcd_service_conf_t *conf, ngx_uint_t percent,
 
     panic = ((n - nfailed) * 100 < n * percent);
 
-    if (panic == conf->set->panic
+    if (panic == conf->set->checks.panic
         || ngx_etcd_zone_lock_owned(conf->zone, 0) != NGX_OK)
     {
         return;
     }
 
-    conf->set->panic = panic;
+    conf->set->checks.panic = panic;
 
     ngx_etcd_zone_unlock(conf->zone);
 

@@ -288,7 +288,7 @@ ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
         }
 
         if (ngx_etcd_time_budget_now() >= until) {
-            (void) __atomic_fetch_or(&slots->conf->set->suspects, pieces,
+            (void) __atomic_fetch_or(&slots->conf->set->checks.suspects, pieces,
                                      __ATOMIC_RELAXED);
             return 0;
         }

@@ -495,7 +495,7 @@ ngx_etcd_eject_member(ngx_etcd_eject_t *eject, ngx_uint_t n,
         note->level++;
     }
 
-    eject->set->ejections++;
+    eject->set->counts.ejections++;
 
     (void) ngx_etcd_counter_bits(&slot->verdict, slot->uid,
                                  NGX_ETCD_VERDICT_EJECTED, 0);

@@ -173,7 +173,7 @@ ngx_etcd_guard_member_fails(ngx_etcd_guard_t *guard, ngx_etcd_reg_t *reg)
 
     slot = ngx_etcd_member_set_slot(guard->set, reg->slot);
 
-    if (!guard->set->panic
+    if (!guard->set->checks.panic
         && (ngx_etcd_counter_get(&slot->verdict, slot->uid)
             & NGX_ETCD_VERDICT_FAILED))
     {
@@ -503,8 +503,8 @@ ngx_etcd_guard_store(ngx_etcd_guard_t *guard)
 
     if (rc == NGX_OK) {
         guard->set->held_until = guard->until;
-        guard->set->holds += guard->holds;
-        guard->set->dry_holds += guard->dry_holds;
+        guard->set->counts.holds += guard->holds;
+        guard->set->counts.dry_holds += guard->dry_holds;
 
         ngx_etcd_zone_unlock(guard->zone);
 

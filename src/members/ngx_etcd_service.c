@@ -57,7 +57,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     conf->rules.closing.upstream = &conf->name;
     conf->rules.closing.object = &set->object;
     conf->rules.closing.id = set->object.id;
-    conf->rules.closing.closed = &set->closed;
+    conf->rules.closing.closed = &set->counts.closed;
 
     /* the agent updates a set that exists: it may have an owner */
 
@@ -65,7 +65,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
         return NGX_OK;
     }
 
-    set->mandatory = conf->mandatory;
+    set->checks.mandatory = conf->mandatory;
 
     if (old != NULL
         && ngx_etcd_member_set_inherit(zone, set, old) == NGX_ERROR)

@@ -351,10 +351,10 @@ ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
 {
     int64_t  left;
 
-    upstream->holds = set->holds;
+    upstream->holds = set->counts.holds;
 
     if (upstream->service->guard.dry) {
-        upstream->would_hold = set->dry_holds;
+        upstream->would_hold = set->counts.dry_holds;
     }
 
     if (set->held_until != 0) {
@@ -393,15 +393,15 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     if (ngx_etcd_attendant_judges(&service->attendants,
                                   NGX_ETCD_VERDICT_EJECTED))
     {
-        upstream->ejections = service->set->ejections;
+        upstream->ejections = service->set->counts.ejections;
     }
 
     if (ngx_etcd_attendant_judges(&service->attendants,
                                   NGX_ETCD_VERDICT_CHECKS))
     {
-        upstream->checks = service->set->checks;
-        upstream->check_failures = service->set->check_failures;
-        upstream->panic = service->set->panic;
+        upstream->checks = service->set->checks.done;
+        upstream->check_failures = service->set->checks.failed;
+        upstream->panic = service->set->checks.panic;
     }
 
     if (service->table == NULL) {

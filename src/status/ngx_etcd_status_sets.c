@@ -149,9 +149,9 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
     set->waiting = item->found.set->waiting
                    ? ngx_etcd_gauge_sum(item->found.set->waiting) : 0;
     set->queued = ngx_etcd_member_set_queue_sum(item->found.set);
-    set->checks = item->found.set->checks;
-    set->check_failures = item->found.set->check_failures;
-    set->panic = item->found.set->panic;
+    set->checks = item->found.set->checks.done;
+    set->check_failures = item->found.set->checks.failed;
+    set->panic = item->found.set->checks.panic;
 
     status->reading = 1;
 

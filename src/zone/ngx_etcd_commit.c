@@ -44,13 +44,14 @@ ngx_etcd_commit_occupy(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     slot->conns = (uint64_t) uid << 32;
     slot->fails = (uint64_t) uid << 32;
     slot->verdict = (uint64_t) uid << 32
-                    | (set->mandatory ? NGX_ETCD_VERDICT_UNPROVEN : 0);
+                    | (set->checks.mandatory ? NGX_ETCD_VERDICT_UNPROVEN : 0);
     slot->accessed = 0;
     slot->checked = 0;
 
     redo.n = 0;
 
-    ngx_etcd_redo_set(&redo, &set->requests, set->requests + slot->requests);
+    ngx_etcd_redo_set(&redo, &set->counts.requests,
+                      set->counts.requests + slot->requests);
     ngx_etcd_redo_set(&redo, &slot->requests, 0);
 
     ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
@@ -75,11 +76,11 @@ ngx_etcd_commit_term(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 {
     ngx_etcd_redo_t  redo;
 
-    if (term > set->term) {
+    if (term > set->counts.term) {
         redo.n = 0;
 
-        ngx_etcd_redo_set(&redo, &set->term, term);
-        ngx_etcd_redo_set(&redo, &set->terms, set->terms + 1);
+        ngx_etcd_redo_set(&redo, &set->counts.term, term);
+        ngx_etcd_redo_set(&redo, &set->counts.terms, set->counts.terms + 1);
 
         ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
     }
@@ -227,18 +228,18 @@ ngx_etcd_commit_complete(ngx_etcd_member_set_t *set,
 
     ngx_memory_barrier();
 
-    if (set->torn != 0 && commit->revision != 0) {
-        set->base = ++generation;
-        set->torn = 0;
+    if (set->commit.torn != 0 && commit->revision != 0) {
+        set->ring.base = ++generation;
+        set->commit.torn = 0;
         commit->changed = 1;
     }
 
     set->generation = generation;
-    set->unfinished = 0;
+    set->commit.unfinished = 0;
 
     ngx_memory_barrier();
 
-    set->dirty = (set->torn != 0);
+    set->commit.dirty = (set->commit.torn != 0);
 
     ngx_etcd_commit_state(set, commit);
 }
@@ -263,11 +264,11 @@ ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
 
     set = commit->set;
 
-    set->dirty = 1;
+    set->commit.dirty = 1;
 
     ngx_memory_barrier();
 
-    set->commits++;
+    set->commit.number++;
 
     op = commit->ops->elts;
     last = ngx_etcd_commit_end(commit);
@@ -283,7 +284,8 @@ ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
     }
 
     if (changed) {
-        arrival = &set->arrivals[set->commits % NGX_ETCD_MEMBER_SET_ARRIVALS];
+        arrival = &set->counts.arrivals[set->commit.number
+                                        % NGX_ETCD_MEMBER_SET_ARRIVALS];
         arrival->generation = generation;
         arrival->time = commit->arrived;
 
@@ -293,11 +295,11 @@ ngx_etcd_commit_piece(ngx_etcd_zone_t *zone, void *data)
 
     if (last < commit->ops->nelts) {
         set->generation = generation;
-        set->unfinished = 1;
+        set->commit.unfinished = 1;
 
         ngx_memory_barrier();
 
-        set->dirty = (set->torn != 0
+        set->commit.dirty = (set->commit.torn != 0
                       || op[last].revision == op[last - 1].revision);
         return 1;
     }
@@ -331,20 +333,20 @@ ngx_etcd_commit_discard(ngx_etcd_zone_t *zone, void *data)
 
     ngx_uint_t  i;
 
-    for (i = 0; i < NGX_ETCD_ENTRY_PIECE && set->pending != NULL; i++) {
-        ngx_etcd_entry_free_any(zone, set, &set->pending);
+    for (i = 0; i < NGX_ETCD_ENTRY_PIECE && set->commit.pending != NULL; i++) {
+        ngx_etcd_entry_free_any(zone, set, &set->commit.pending);
     }
 
-    if (set->pending != NULL) {
+    if (set->commit.pending != NULL) {
         return 1;
     }
 
-    if (set->unfinished) {
+    if (set->commit.unfinished) {
         set->revision = 0;
 
         ngx_memory_barrier();
 
-        set->unfinished = 0;
+        set->commit.unfinished = 0;
     }
 
     return 0;
@@ -359,8 +361,8 @@ ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
 
     set = repair->set;
 
-    entry = set->moving;
-    set->moving = NULL;
+    entry = set->commit.moving;
+    set->commit.moving = NULL;
 
     ngx_memory_barrier();
 
@@ -371,8 +373,8 @@ ngx_etcd_commit_repaired(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
     set->nmembers = repair->nmembers;
     set->revision = 0;
 
-    if (set->torn == 0) {
-        set->torn = ngx_max(ngx_current_msec, 1);
+    if (set->commit.torn == 0) {
+        set->commit.torn = ngx_max(ngx_current_msec, 1);
     }
 }
 
@@ -389,7 +391,7 @@ ngx_etcd_commit_repair_entry(ngx_etcd_zone_t *zone, ngx_etcd_repair_t *repair)
 
     entry->next->prev = entry;
 
-    if (entry == repair->set->moving) {
+    if (entry == repair->set->commit.moving) {
         repair->found = 1;
     }
 
@@ -448,7 +450,7 @@ ngx_etcd_commit_recover(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_discard, set, until);
 
-    if (rc == NGX_OK && set->dirty) {
+    if (rc == NGX_OK && set->commit.dirty) {
         rc = ngx_etcd_zone_work(zone, 0, ngx_etcd_commit_repair, repair, until);
     }
 

@@ -78,7 +78,7 @@ typedef struct {
     ngx_etcd_entry_walk_t            walk;
     uint32_t                         newest;       /* of the slot, so far */
     ngx_uint_t                       nmembers;
-    ngx_uint_t                       found;        /* set->moving is in a
+    ngx_uint_t                       found;        /* set->commit.moving is in a
                                                       slot */
     ngx_uint_t                       done;
 } ngx_etcd_repair_t;

@@ -76,7 +76,7 @@ ngx_etcd_entry_create(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     p = ngx_cpymem(entry->bytes, data->key.data, data->key.len);
     ngx_memcpy(p, data->payload, data->len);
 
-    ngx_etcd_entry_link(&set->pending, entry);
+    ngx_etcd_entry_link(&set->commit.pending, entry);
 
     ngx_etcd_zone_unlock(zone);
 
@@ -130,16 +130,16 @@ void
 ngx_etcd_entry_publish(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
     ngx_etcd_entry_t *entry)
 {
-    set->moving = entry;
+    set->commit.moving = entry;
 
     ngx_memory_barrier();
 
-    ngx_etcd_entry_unlink(&set->pending, entry);
+    ngx_etcd_entry_unlink(&set->commit.pending, entry);
     ngx_etcd_entry_link(&slot->entry, entry);
 
     ngx_memory_barrier();
 
-    set->moving = NULL;
+    set->commit.moving = NULL;
 }
 
 
@@ -147,7 +147,7 @@ void
 ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry)
 {
-    set->moving = entry;
+    set->commit.moving = entry;
 
     ngx_memory_barrier();
 
@@ -160,7 +160,7 @@ ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
      * it twice.
      */
 
-    set->moving = NULL;
+    set->commit.moving = NULL;
 
     ngx_memory_barrier();
 
@@ -183,8 +183,8 @@ ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         (*ring)->next = entry->next;
     }
 
-    if (set->moving == entry) {
-        set->moving = NULL;
+    if (set->commit.moving == entry) {
+        set->commit.moving = NULL;
     }
 
     ngx_memory_barrier();

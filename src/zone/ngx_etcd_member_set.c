@@ -199,7 +199,7 @@ ngx_etcd_member_set_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
     uint32_t         *ring;
     ngx_etcd_redo_t   redo;
 
-    if (set->nslots == 0 || set->ring != NULL) {
+    if (set->nslots == 0 || set->ring.slots != NULL) {
         return NGX_OK;
     }
 
@@ -211,8 +211,8 @@ ngx_etcd_member_set_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 
     redo.n = 0;
 
-    ngx_etcd_redo_set(&redo, &set->base, set->generation);
-    ngx_etcd_redo_set(&redo, &set->ring, ring);
+    ngx_etcd_redo_set(&redo, &set->ring.base, set->generation);
+    ngx_etcd_redo_set(&redo, &set->ring.slots, ring);
 
     ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
 
@@ -407,18 +407,18 @@ ngx_etcd_member_set_suspect(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
 
     bit = (uint64_t) 1 << n / NGX_ETCD_MEMBER_SET_PIECE % 64;
 
-    (void) __atomic_fetch_or(&set->suspects, bit, __ATOMIC_RELEASE);
+    (void) __atomic_fetch_or(&set->checks.suspects, bit, __ATOMIC_RELEASE);
 }
 
 
 uint64_t
 ngx_etcd_member_set_suspects(ngx_etcd_member_set_t *set)
 {
-    if (__atomic_load_n(&set->suspects, __ATOMIC_RELAXED) == 0) {
+    if (__atomic_load_n(&set->checks.suspects, __ATOMIC_RELAXED) == 0) {
         return 0;
     }
 
-    return __atomic_exchange_n(&set->suspects, 0, __ATOMIC_ACQUIRE);
+    return __atomic_exchange_n(&set->checks.suspects, 0, __ATOMIC_ACQUIRE);
 }
 
 
@@ -499,8 +499,9 @@ uint32_t *
 ngx_etcd_member_set_changed(ngx_etcd_member_set_t *set,
     ngx_atomic_uint_t generation)
 {
-    return set->ring ? &set->ring[generation % NGX_ETCD_MEMBER_SET_RING]
-                     : &set->few[generation % NGX_ETCD_MEMBER_SET_FEW];
+    return set->ring.slots
+           ? &set->ring.slots[generation % NGX_ETCD_MEMBER_SET_RING]
+           : &set->ring.few[generation % NGX_ETCD_MEMBER_SET_FEW];
 }
 
 
@@ -510,9 +511,9 @@ ngx_etcd_member_set_remembers(ngx_etcd_member_set_t *set,
 {
     ngx_uint_t  room;
 
-    room = set->ring ? NGX_ETCD_MEMBER_SET_RING : NGX_ETCD_MEMBER_SET_FEW;
+    room = set->ring.slots ? NGX_ETCD_MEMBER_SET_RING : NGX_ETCD_MEMBER_SET_FEW;
 
-    return generation >= set->base && set->generation - generation <= room;
+    return generation >= set->ring.base && set->generation - generation <= room;
 }
 
 
@@ -524,8 +525,9 @@ ngx_etcd_member_set_torn(ngx_etcd_member_set_t *set,
 {
     return reader->any
            || (reader->generation == 0
-               && set->torn != 0
-               && ngx_current_msec - set->torn >= NGX_ETCD_MEMBER_SET_TORN);
+               && set->commit.torn != 0
+               && ngx_current_msec - set->commit.torn
+                  >= NGX_ETCD_MEMBER_SET_TORN);
 }
 
 
@@ -547,7 +549,7 @@ ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     if (set->object.id != id) {
         rc = NGX_DECLINED;
 
-    } else if (set->dirty && !ngx_etcd_member_set_torn(set, reader)) {
+    } else if (set->commit.dirty && !ngx_etcd_member_set_torn(set, reader)) {
         rc = NGX_BUSY;
     }
 
@@ -628,7 +630,7 @@ ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     now = ngx_etcd_time_budget_now();
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_ARRIVALS; i++) {
-        arrival = &set->arrivals[i];
+        arrival = &set->counts.arrivals[i];
 
         if (arrival->generation > reader->generation
             && arrival->generation <= to

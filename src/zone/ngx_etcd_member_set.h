@@ -86,7 +86,7 @@ struct ngx_etcd_entry_s {
 
 /*
  * The verdict of the owner on a member, besides what etcd says: it keeps
- * requests off the member until the bits are cleared.  A panic (set->panic)
+ * requests off the member until the bits are cleared.  A panic, see checks,
  * suspends NGX_ETCD_VERDICT_FAILED.
  */
 
@@ -228,6 +228,71 @@ typedef enum {
 } ngx_etcd_member_set_state_e;
 
 
+/* The places of the members that the last commits changed, by generation. */
+
+typedef struct {
+    ngx_atomic_t                     base;         /* slots are valid above
+                                                      this generation */
+    uint32_t                        *slots;        /* NULL: few */
+    uint32_t                         few[NGX_ETCD_MEMBER_SET_FEW];
+} ngx_etcd_member_set_ring_t;
+
+
+/* The state of a commit, which its owner leaves behind if it is killed. */
+
+typedef struct {
+    uint32_t                         dirty;        /* a commit is inside a
+                                                      revision, or its owner
+                                                      was killed there: list
+                                                      again */
+    uint32_t                         unfinished;   /* only some pieces of a
+                                                      commit are visible */
+    ngx_msec_t                       torn;         /* time at which the next
+                                                      owner found the set
+                                                      dirty; 0: clean */
+    ngx_uint_t                       number;       /* of pieces, visible or
+                                                      not */
+    ngx_etcd_entry_t                *pending;      /* ring of unpublished
+                                                      entries */
+    ngx_etcd_entry_t                *moving;       /* entry being moved to
+                                                      another ring or freed */
+} ngx_etcd_member_set_commit_t;
+
+
+typedef struct {
+    volatile uint32_t                panic;        /* too few members pass
+                                                      their checks: a failed
+                                                      check keeps nothing off */
+    volatile uint32_t                mandatory;    /* a new member is
+                                                      unproven */
+    ngx_etcd_atomic64_t              done;         /* number of checks */
+    ngx_etcd_atomic64_t              failed;
+    ngx_etcd_atomic64_t              suspects;     /* bits: number of a piece
+                                                      with suspect members,
+                                                      modulo 64 */
+} ngx_etcd_member_set_checks_t;
+
+
+/* for metrics */
+
+typedef struct {
+    ngx_etcd_arrival_t               arrivals[NGX_ETCD_MEMBER_SET_ARRIVALS];
+    uint64_t                         term;         /* highest
+                                                      create_revision */
+    uint64_t                         terms;        /* number of increases of
+                                                      term */
+    uint64_t                         requests;     /* of former members of
+                                                      reused slots */
+    ngx_etcd_atomic64_t              requests_shown;
+    ngx_atomic_t                     ejections;    /* number of them */
+    ngx_atomic_t                     holds;        /* members that were held */
+    ngx_atomic_t                     dry_holds;    /* members that would have
+                                                      been */
+    ngx_etcd_atomic64_t              closed;       /* connections closed by
+                                                      close_after */
+} ngx_etcd_member_set_counts_t;
+
+
 /*
  * A named set of members.  Generation, state (changed last) and confirmed are
  * read without the mutex.  All other fields are protected by the mutex, or
@@ -258,26 +323,13 @@ struct ngx_etcd_member_set_s {
     ngx_etcd_atomic64_t              verified;     /* ngx_etcd_zone_prove(): the
                                                       set was equal to etcd's
                                                       data; 0: never */
-    ngx_atomic_t                     base;         /* ring is valid above this
-                                                      generation */
-    uint32_t                        *ring;         /* NULL: few */
-    uint32_t                         few[NGX_ETCD_MEMBER_SET_FEW];
+    ngx_etcd_member_set_ring_t       ring;
     ngx_etcd_chunk_t               **chunks;       /* NULL: the first one */
     ngx_etcd_chunk_t                *first;
 
     uint32_t                         nslots;
     uint32_t                         nmembers;     /* slots in use */
-    uint32_t                         dirty;        /* a commit is inside a
-                                                      revision, or its owner
-                                                      was killed there: list
-                                                      again */
-    uint32_t                         unfinished;   /* only some pieces of a
-                                                      commit are visible */
-    ngx_msec_t                       torn;         /* time at which the next
-                                                      owner found the set
-                                                      dirty; 0: clean */
-    ngx_uint_t                       commits;      /* number of pieces, visible
-                                                      or not */
+    ngx_etcd_member_set_commit_t     commit;
     ngx_etcd_invalid_t              *invalid;
     ngx_etcd_member_set_remarks_t   *remarks;      /* NULL: none */
     uint32_t                         unused[NGX_ETCD_MEMBER_SET_UNUSED];
@@ -286,45 +338,11 @@ struct ngx_etcd_member_set_s {
     uint32_t                         params;       /* hash of the parameters
                                                       that values were decoded
                                                       with */
-    volatile uint32_t                panic;        /* too few members pass
-                                                      their checks: a failed
-                                                      check keeps nothing off */
-    volatile uint32_t                mandatory;    /* a new member is
-                                                      unproven */
-
-    ngx_etcd_entry_t                *pending;      /* ring of unpublished
-                                                      entries */
-    ngx_etcd_entry_t                *moving;       /* entry being moved to
-                                                      another ring or freed */
-    ngx_etcd_atomic64_t              checks;       /* number of checks */
-    ngx_etcd_atomic64_t              check_failures;
-
-    /* for metrics */
-
-    ngx_etcd_arrival_t               arrivals[NGX_ETCD_MEMBER_SET_ARRIVALS];
-    uint64_t                         term;         /* highest
-                                                      create_revision */
-    uint64_t                         terms;        /* number of increases of
-                                                      term */
-    uint64_t                         requests;     /* of former members of
-                                                      reused slots */
-    ngx_etcd_atomic64_t              requests_shown;
-
-    ngx_atomic_t                     ejections;    /* number of them */
-
-    ngx_etcd_atomic64_t              suspects;     /* bits: number of a piece
-                                                      with suspect members,
-                                                      modulo 64 */
-
+    ngx_etcd_member_set_checks_t     checks;
+    ngx_etcd_member_set_counts_t     counts;
     ngx_etcd_atomic64_t              held_until;   /* ngx_etcd_clock() until
                                                       which members are held; 0:
                                                       none is */
-    ngx_atomic_t                     holds;        /* members that were held */
-    ngx_atomic_t                     dry_holds;    /* members that would have
-                                                      been */
-
-    ngx_etcd_atomic64_t              closed;       /* connections closed by
-                                                      close_after */
 
     /* of a set of a prefix with variables */
 

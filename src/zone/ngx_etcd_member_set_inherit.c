@@ -97,7 +97,7 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
 
     set = heir->set;
     entry = slot->entry;
-    heir->torn |= heir->from->dirty;
+    heir->torn |= heir->from->commit.dirty;
 
     while (n >= set->nslots) {
         if (ngx_etcd_member_set_grow(heir->zone, set, 1) != NGX_OK) {
@@ -175,7 +175,7 @@ ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
     heir.zone = zone;
     heir.set = set;
     heir.from = old;
-    heir.commits = old->commits;
+    heir.commits = old->commit.number;
     reader.any = 1;
 
     rc = NGX_AGAIN;
@@ -197,14 +197,14 @@ ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
 
         ngx_etcd_unused_inherit(zone, set, old);
 
-        set->revision = (heir.more || old->unfinished
+        set->revision = (heir.more || old->commit.unfinished
                          || ngx_etcd_unused_any(old)
-                         || old->commits != heir.commits)
+                         || old->commit.number != heir.commits)
                         ? 0 : old->revision;
 
-        if (heir.torn || old->dirty) {
-            set->dirty = 1;
-            set->torn = ngx_max(ngx_current_msec, 1);
+        if (heir.torn || old->commit.dirty) {
+            set->commit.dirty = 1;
+            set->commit.torn = ngx_max(ngx_current_msec, 1);
             set->revision = 0;
         }
     }
@@ -230,7 +230,7 @@ ngx_etcd_member_set_inherit_pardon(ngx_etcd_zone_t *zone, void *data)
     set = pardon->set;
 
     if (pardon->bits & NGX_ETCD_VERDICT_FAILED) {
-        set->panic = 0;
+        set->checks.panic = 0;
     }
 
     last = ngx_min(pardon->n + NGX_ETCD_MEMBER_SET_INHERIT_PIECE, set->nslots);
@@ -267,9 +267,9 @@ ngx_etcd_member_set_inherit_adopt(ngx_etcd_zone_t *zone,
         return rc;
     }
 
-    set->mandatory = adopt->mandatory;
+    set->checks.mandatory = adopt->mandatory;
     adopt->relist = ngx_etcd_unused_any(set);
-    adopt->distrust = (set->dirty || adopt->relist);
+    adopt->distrust = (set->commit.dirty || adopt->relist);
 
     if (set->params != adopt->params) {
         set->revision = 0;

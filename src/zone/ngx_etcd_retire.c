@@ -105,11 +105,11 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
     ngx_etcd_redo_t      redo;
     ngx_etcd_invalid_t  *invalid;
 
-    /* set->moving is in no ring: all rings are empty here */
+    /* set->commit.moving is in no ring: all rings are empty here */
 
-    ngx_etcd_zone_free(zone, &set->moving);
+    ngx_etcd_zone_free(zone, &set->commit.moving);
     ngx_etcd_zone_free(zone, &set->chunks);
-    ngx_etcd_zone_free(zone, &set->ring);
+    ngx_etcd_zone_free(zone, &set->ring.slots);
 
     ngx_etcd_unused_clear(zone, set);
 
@@ -149,7 +149,7 @@ ngx_etcd_retire_set(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         }
     }
 
-    if (!ngx_etcd_retire_ring(zone, set, &set->pending, left)) {
+    if (!ngx_etcd_retire_ring(zone, set, &set->commit.pending, left)) {
         return 0;
     }
 

@@ -47,9 +47,9 @@ ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
     view->newest = zone->sh->next_uid;
     view->generation = set->generation;
     view->revision = set->revision;
-    view->terms = set->terms;
+    view->terms = set->counts.terms;
     view->ninvalid = set->ninvalid;
-    view->requests = set->requests;
+    view->requests = set->counts.requests;
 
     ngx_memcpy(view->unused, set->unused, sizeof(view->unused));
 
@@ -275,7 +275,7 @@ ngx_etcd_view_requests(ngx_etcd_view_t *view)
     uint64_t              shown;
     ngx_etcd_atomic64_t  *word;
 
-    word = &view->set->requests_shown;
+    word = &view->set->counts.requests_shown;
     shown = __atomic_load_n(word, __ATOMIC_RELAXED);
 
     while (view->requests > shown) {
@@ -349,7 +349,7 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
     snapshot->params = set->params;
     snapshot->held_until = set->held_until;
     snapshot->generation = set->generation;
-    snapshot->commits = set->commits;
+    snapshot->commits = set->commit.number;
 
     /*
      * Invalid and unused keys are not copied, and a pending commit is
@@ -357,7 +357,7 @@ ngx_etcd_snapshot_restart(ngx_etcd_snapshot_t *snapshot)
      */
 
     snapshot->revision = (set->ninvalid == 0 && !ngx_etcd_unused_any(set)
-                          && !set->unfinished)
+                          && !set->commit.unfinished)
                          ? set->revision : 0;
 
     if (snapshot->id != 0 && snapshot->revision != 0) {
@@ -416,7 +416,7 @@ ngx_etcd_snapshot_entries(ngx_etcd_snapshot_t *snapshot)
     ngx_uint_t         i;
     ngx_etcd_entry_t  *entry;
 
-    if (snapshot->set->dirty) {
+    if (snapshot->set->commit.dirty) {
         return NGX_BUSY;
     }
 
@@ -457,7 +457,8 @@ ngx_etcd_snapshot_chunk(ngx_etcd_snapshot_t *snapshot)
         return ngx_etcd_snapshot_removed(snapshot);
     }
 
-    if (snapshot->pool == NULL || snapshot->commits != snapshot->set->commits)
+    if (snapshot->pool == NULL
+        || snapshot->commits != snapshot->set->commit.number)
     {
         if (ngx_etcd_snapshot_restart(snapshot) != NGX_OK) {
             return NGX_ERROR;

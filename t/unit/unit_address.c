@@ -295,8 +295,8 @@ ngx_etcd_unit_whole(ngx_etcd_unit_keys_t *keys)
     ngx_etcd_entry_t  *moving;
 
     found = 0;
-    moving = keys->set->moving;
-    n = ngx_etcd_unit_count(keys->set->pending, moving, &found);
+    moving = keys->set->commit.moving;
+    n = ngx_etcd_unit_count(keys->set->commit.pending, moving, &found);
 
     for (i = 0; i < keys->set->nslots; i++) {
         n += ngx_etcd_unit_count(ngx_etcd_member_set_slot(keys->set, i)->entry,
@@ -308,7 +308,7 @@ ngx_etcd_unit_whole(ngx_etcd_unit_keys_t *keys)
     /* chunks, and a directory and a ring that are less than a page */
 
     n += keys->set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
-    n += (keys->set->chunks != NULL) + (keys->set->ring != NULL);
+    n += (keys->set->chunks != NULL) + (keys->set->ring.slots != NULL);
 
     return ngx_etcd_unit_used(keys->zone) == keys->other + n;
 }
@@ -415,7 +415,11 @@ ngx_etcd_unit_check(ngx_etcd_unit_keys_t *keys, ngx_uint_t learn)
         return "an entry is lost";
     }
 
-    return (keys->set->pending || keys->set->moving || keys->set->dirty)
+    ngx_etcd_member_set_commit_t  *commit;
+
+    commit = &keys->set->commit;
+
+    return (commit->pending || commit->moving || commit->dirty)
            ? "left behind" : NULL;
 }
 

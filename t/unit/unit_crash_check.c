@@ -119,9 +119,9 @@ ngx_etcd_crash_set(ngx_etcd_member_set_t *set)
         ninvalid++;
     }
 
-    ngx_etcd_crash_entries(set->pending, 0);
+    ngx_etcd_crash_entries(set->commit.pending, 0);
 
-    if (set->moving != NULL) {
+    if (set->commit.moving != NULL) {
         ngx_etcd_crash_fault("a registration is on its way");
     }
 
@@ -552,9 +552,9 @@ ngx_etcd_crash_sums(ngx_uint_t n)
                              (unsigned long) n);
     }
 
-    if (set->terms != after->terms[n]) {
+    if (set->counts.terms != after->terms[n]) {
         ngx_etcd_crash_fault("%lu terms instead of %lu",
-                             (unsigned long) set->terms,
+                             (unsigned long) set->counts.terms,
                              (unsigned long) after->terms[n]);
     }
 

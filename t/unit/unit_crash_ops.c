@@ -155,7 +155,7 @@ ngx_etcd_crash_prepare_recover(void)
     ngx_etcd_crash_set_key(0, 6, "g", "10.0.0.7");
     ngx_etcd_crash_set_key(0, 7, "h", "10.0.0.8");
 
-    set->dirty = 1;
+    set->commit.dirty = 1;
     set->nmembers += 2;
 }
 

@@ -228,7 +228,7 @@ test_check_mandatory(ngx_pool_t *pool)
 
     table = &test_world.table;
     set = table->set;
-    set->mandatory = 1;
+    set->checks.mandatory = 1;
 
     test_table_add(0, 2, NULL);
     tap_expect(test_table_follow() == NGX_OK);

@@ -143,7 +143,7 @@ test_eject_sticks_out(ngx_pool_t *pool)
     test_eject_at(1004);
     tap_check(test_eject_out() == 5);
 
-    tap_check(test_world.set->ejections == 2);
+    tap_check(test_world.set->counts.ejections == 2);
 }
 
 

@@ -110,7 +110,7 @@ test_health_verdict(ngx_pool_t *pool)
 
     tap_check(ngx_etcd_table_counts(&test_world.table)
               & NGX_ETCD_HEALTH_CHECKS);
-    test_world.table.set->panic = 1;
+    test_world.table.set->checks.panic = 1;
     tap_check(!(ngx_etcd_table_counts(&test_world.table)
                 & NGX_ETCD_HEALTH_CHECKS));
 

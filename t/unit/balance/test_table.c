@@ -194,14 +194,14 @@ test_table_small(ngx_pool_t *pool)
 
     test_table_add(0, NGX_ETCD_MEMBER_SET_SLOTS, NULL);
     tap_expect(test_table_follow() == NGX_OK);
-    tap_check(set->chunks == NULL && set->ring == NULL);
+    tap_check(set->chunks == NULL && set->ring.slots == NULL);
 
     /* the ring of a larger set is another one, and has nothing of before */
 
     test_table_add(NGX_ETCD_MEMBER_SET_SLOTS, NGX_ETCD_MEMBER_SET_PIECE, NULL);
-    tap_check(set->base != 0);
-    tap_check(!ngx_etcd_member_set_remembers(set, set->base - 1));
-    tap_check(ngx_etcd_member_set_remembers(set, set->base));
+    tap_check(set->ring.base != 0);
+    tap_check(!ngx_etcd_member_set_remembers(set, set->ring.base - 1));
+    tap_check(ngx_etcd_member_set_remembers(set, set->ring.base));
 
     tap_expect(test_table_follow() == NGX_OK);
     tap_check(test_world.table.nmembers == set->nmembers);
