@@ -223,7 +223,12 @@ for my $name (sort keys %wrong) {
     ok(wait_for(sub { $nginx->count_log($failed) }, 15, "$name fails"),
        "$name: $reason");
     is_deeply($shows{$name}->members, {}, "$name: nothing is read");
-    is_deeply([grep { $_ > 1 } map {
+
+    # another worker becomes the agent where this one had no time for long
+
+    my $agents = $nginx->count_log(qr/"$name": this worker is the agent/);
+
+    is_deeply([grep { $_ > $agents } map {
                    $nginx->count_log(qr/\[error\].*"$name": .* for $_: /)
                } qw(streams reads)], [],
               "$name: one error for each of the two connections");
