@@ -141,20 +141,6 @@ ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 }
 
 
-/*
- * Returns 1 if the request has its answer: others, in the background, are left
- * of it.  "post_action" is another answer.
- */
-
-static ngx_uint_t
-ngx_http_etcd_lock_answered(ngx_http_request_t *r)
-{
-    return r->done
-           && !ngx_http_etcd_pause_active(r)
-           && (r->upstream == NULL || r->upstream->cleanup == NULL);
-}
-
-
 static void
 ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 {
@@ -162,7 +148,15 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 
     c = r->connection;
 
-    if (ngx_http_etcd_lock_answered(r)) {
+    /*
+     * The request has its answer: others, in the background, are left of it.
+     * "post_action" is another answer.
+     */
+
+    if (r->done
+        && !ngx_http_etcd_pause_active(r)
+        && (r->upstream == NULL || r->upstream->cleanup == NULL))
+    {
         return;
     }
 
@@ -283,7 +277,8 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
 
     while ((grant = ngx_etcd_grant_next(r->pool, grant)) != NULL) {
 
-        if (ngx_etcd_grant_same(grant, lock, key)
+        if (grant->conf->name == lock->name
+            && ngx_etcd_str_equal(&grant->key, key)
             && (r == r->main
                 || (!r->background
                     && ngx_etcd_grant_result(grant) == NGX_OK)))

@@ -101,15 +101,6 @@ ngx_etcd_grant_find(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
 }
 
 
-ngx_uint_t
-ngx_etcd_grant_same(ngx_etcd_grant_t *grant, ngx_etcd_lock_conf_t *conf,
-    ngx_str_t *key)
-{
-    return grant->conf->name == conf->name
-           && ngx_etcd_str_equal(&grant->key, key);
-}
-
-
 void
 ngx_etcd_grant_release(ngx_pool_t *pool, void *owner)
 {

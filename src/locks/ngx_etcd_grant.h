@@ -43,10 +43,6 @@ ngx_etcd_grant_t *ngx_etcd_grant_next(ngx_pool_t *pool,
 ngx_etcd_grant_t *ngx_etcd_grant_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_lock_conf_t *conf);
 
-/* Returns 1 if the grant is for that lock and key. */
-ngx_uint_t ngx_etcd_grant_same(ngx_etcd_grant_t *grant,
-    ngx_etcd_lock_conf_t *conf, ngx_str_t *key);
-
 /* Ends all grants of the owner, the newest first. */
 void ngx_etcd_grant_release(ngx_pool_t *pool, void *owner);
 

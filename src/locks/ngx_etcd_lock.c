@@ -262,22 +262,6 @@ ngx_etcd_lock_permit_changed(ngx_etcd_lock_permit_t *permit)
 }
 
 
-/*
- * Puts one key at a time: if that key has to wait for others, another one
- * would only wait behind it.  A key is not put while the deletion of keys
- * that would be ahead of it is pending.
- */
-
-static ngx_uint_t
-ngx_etcd_lock_wants_permit(ngx_etcd_lock_t *lock)
-{
-    return lock->nwaiters != 0
-           && lock->npermits == lock->nheld
-           && lock->npermits + ngx_etcd_mutex_leaving(&lock->lock_queue)
-              < lock->name->permits;
-}
-
-
 static ngx_int_t
 ngx_etcd_lock_add_permit(ngx_etcd_lock_t *lock)
 {
@@ -334,7 +318,17 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_lock_advance(ngx_etcd_lock_t *lock)
 {
-    if (ngx_etcd_lock_wants_permit(lock)) {
+    /*
+     * One key at a time: if that key has to wait for others, another one would
+     * only wait behind it.  A key is not put while the deletion of keys that
+     * would be ahead of it is pending.
+     */
+
+    if (lock->nwaiters != 0
+        && lock->npermits == lock->nheld
+        && lock->npermits + ngx_etcd_mutex_leaving(&lock->lock_queue)
+           < lock->name->permits)
+    {
         (void) ngx_etcd_lock_add_permit(lock);
     }
 
@@ -395,21 +389,6 @@ ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
     }
 
     return 0;
-}
-
-
-/* Returns 1 if a new request would have to wait for others. */
-
-static ngx_uint_t
-ngx_etcd_lock_taken(ngx_etcd_lock_t *lock)
-{
-    if (lock->npermits >= lock->name->permits
-        && lock->nwaiters >= lock->npermits - lock->nheld)
-    {
-        return 1;
-    }
-
-    return ngx_etcd_lock_contended(lock);
 }
 
 
@@ -538,7 +517,11 @@ ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
     locks = lock->locks;
     ecf = locks->conf;
 
-    if (grant->conf->wait == 0 && ngx_etcd_lock_taken(lock)) {
+    if (grant->conf->wait == 0
+        && ((lock->npermits >= lock->name->permits
+             && lock->nwaiters >= lock->npermits - lock->nheld)
+            || ngx_etcd_lock_contended(lock)))
+    {
         ngx_log_error(NGX_LOG_INFO, log, 0,
                       "etcd cluster \"%V\": lock \"%V\" is held",
                       &ecf->name, &lock->node.str);

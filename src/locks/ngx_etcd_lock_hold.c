@@ -349,15 +349,36 @@ ngx_etcd_lock_hold_lost(ngx_etcd_grant_t *grant)
 }
 
 
-/*
- * A held grant whose handler was called has no timer, is in no queue, and has
- * no posted event: only its key refers to the grant, so that it can be moved.
- */
-
-static void
-ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held, ngx_etcd_grant_t *grant)
+void
+ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_grant_t *grant)
 {
-    ngx_etcd_grant_t  *moved;
+    ngx_etcd_grant_t      *moved;
+    ngx_etcd_lock_held_t  *held;
+
+    if (ngx_queue_empty(&hold->peers)
+        || !grant->opened
+        || !ngx_etcd_lock_held(grant))
+    {
+        ngx_etcd_lock_end(grant);
+        return;
+    }
+
+    held = ngx_alloc(sizeof(ngx_etcd_lock_held_t) + grant->key.len,
+                     ngx_cycle->log);
+    if (held == NULL) {
+        ngx_etcd_lock_end(grant);
+        return;
+    }
+
+    held->hold = hold;
+
+    ngx_queue_insert_tail(&hold->locks, &held->queue);
+
+    /*
+     * A held grant whose handler was called has no timer, is in no queue, and
+     * has no posted event: only its key refers to the grant, so that it can be
+     * moved.
+     */
 
     moved = &held->grant;
 
@@ -380,34 +401,6 @@ ngx_etcd_lock_hold_move(ngx_etcd_lock_held_t *held, ngx_etcd_grant_t *grant)
     grant->state = NGX_ETCD_GRANT_ENDED;
     grant->lock = NULL;
     grant->permit = NULL;
-}
-
-
-void
-ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_grant_t *grant)
-{
-    ngx_etcd_lock_held_t  *held;
-
-    if (ngx_queue_empty(&hold->peers)
-        || !grant->opened
-        || !ngx_etcd_lock_held(grant))
-    {
-        ngx_etcd_lock_end(grant);
-        return;
-    }
-
-    held = ngx_alloc(sizeof(ngx_etcd_lock_held_t) + grant->key.len,
-                     ngx_cycle->log);
-    if (held == NULL) {
-        ngx_etcd_lock_end(grant);
-        return;
-    }
-
-    held->hold = hold;
-
-    ngx_queue_insert_tail(&hold->locks, &held->queue);
-
-    ngx_etcd_lock_hold_move(held, grant);
 }
 
 

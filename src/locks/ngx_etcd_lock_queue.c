@@ -146,11 +146,27 @@ ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)
 }
 
 
+/* the watch has reported something */
+
 static void
-ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
+ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue)
+{
+    lock_queue->poll.heard = ngx_current_msec;
+    lock_queue->poll.missed = 0;
+}
+
+
+static void
+ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry)
 {
+    ngx_etcd_lock_queue_t *lock_queue = mirror->data;
+
     ngx_etcd_cluster_t  *cluster;
+
+    lock_queue->changed = 1;
+
+    ngx_etcd_lock_queue_heard(lock_queue);
 
     if (lock_queue->foreign
         || !ngx_etcd_lock_queue_foreign(lock_queue, &entry->key)
@@ -168,29 +184,6 @@ ngx_etcd_lock_queue_report(ngx_etcd_lock_queue_t *lock_queue,
                   "after a lease, and counts as one that holds the lock or "
                   "waits for it", &cluster->conf->name, &lock_queue->prefix,
                   ngx_etcd_shown(&entry->key));
-}
-
-
-/* the watch has reported something */
-
-static void
-ngx_etcd_lock_queue_heard(ngx_etcd_lock_queue_t *lock_queue)
-{
-    lock_queue->poll.heard = ngx_current_msec;
-    lock_queue->poll.missed = 0;
-}
-
-
-static void
-ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
-    ngx_etcd_mirror_entry_t *entry)
-{
-    ngx_etcd_lock_queue_t  *lock_queue = mirror->data;
-
-    lock_queue->changed = 1;
-
-    ngx_etcd_lock_queue_heard(lock_queue);
-    ngx_etcd_lock_queue_report(lock_queue, entry);
 }
 
 
@@ -277,29 +270,10 @@ ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
 
 
 static void
-ngx_etcd_lock_queue_look(ngx_etcd_lock_queue_t *lock_queue)
-{
-    ngx_queue_t       *q;
-    ngx_etcd_mutex_t  *mutex;
-
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
-        if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
-            mutex->handlers->look(mutex);
-        }
-    }
-
-    ngx_post_event(lock_queue->news, &ngx_posted_events);
-}
-
-
-static void
 ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
+    ngx_queue_t            *q;
+    ngx_etcd_mutex_t       *mutex;
     ngx_etcd_lock_queue_t  *lock_queue;
 
     lock_queue = mirror->data;
@@ -314,7 +288,19 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     lock_queue->changed = 0;
 
     ngx_etcd_lock_queue_missing(lock_queue);
-    ngx_etcd_lock_queue_look(lock_queue);
+
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
+         q = ngx_queue_next(q))
+    {
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+
+        if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
+            mutex->handlers->look(mutex);
+        }
+    }
+
+    ngx_post_event(lock_queue->news, &ngx_posted_events);
 }
 
 

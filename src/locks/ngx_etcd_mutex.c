@@ -354,19 +354,6 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
 
 
 static void
-ngx_etcd_mutex_wait(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
-
-    ngx_etcd_lock_queue_wait(mutex->lock_queue);
-
-    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
-
-    ngx_etcd_mutex_look(mutex);
-}
-
-
-static void
 ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
@@ -424,7 +411,10 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
             ngx_etcd_mutex_hold(mutex);
 
         } else {
-            ngx_etcd_mutex_wait(mutex);
+            ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
+            ngx_etcd_lock_queue_wait(lock_queue);
+            ngx_post_event(lock_queue->news, &ngx_posted_events);
+            ngx_etcd_mutex_look(mutex);
         }
     }
 

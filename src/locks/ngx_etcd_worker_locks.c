@@ -67,11 +67,15 @@ ngx_etcd_worker_locks_resign(ngx_event_t *ev)
 }
 
 
-static ngx_etcd_worker_locks_t *
-ngx_etcd_worker_locks_create(ngx_etcd_conf_t *conf)
+ngx_etcd_worker_locks_t *
+ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
 {
     ngx_log_t                *log;
     ngx_etcd_worker_locks_t  *locks;
+
+    if (conf->worker_locks != NULL) {
+        return conf->worker_locks;
+    }
 
     log = ngx_cycle->log;
 
@@ -107,21 +111,7 @@ ngx_etcd_worker_locks_create(ngx_etcd_conf_t *conf)
         ngx_etcd_client_linger(locks->client->cluster);
     }
 
-    return locks;
-}
-
-
-ngx_etcd_worker_locks_t *
-ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
-{
-    ngx_etcd_worker_locks_t  *locks;
-
-    locks = conf->worker_locks;
-
-    if (locks == NULL) {
-        locks = ngx_etcd_worker_locks_create(conf);
-        conf->worker_locks = locks;
-    }
+    conf->worker_locks = locks;
 
     return locks;
 }
@@ -357,11 +347,18 @@ ngx_etcd_lock_hide(ngx_etcd_lock_t *lock, ngx_etcd_lock_row_t **row)
 }
 
 
-/* All tables may be in use while workers of older configurations run. */
+/* Shows the KEY only: the prefix of the lock is "NAME/" or "NAME/KEY/". */
 
-static ngx_etcd_lock_table_t *
-ngx_etcd_lock_status_table(ngx_etcd_worker_locks_t *locks)
+static ngx_etcd_lock_row_t *
+ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
 {
+    ngx_str_t                 key;
+    ngx_etcd_worker_locks_t  *locks;
+
+    locks = lock->locks;
+
+    /* all tables may be in use while workers of older configurations run */
+
     if (locks->table == NULL
         && (!locks->claimed
             || ngx_current_msec - locks->claim >= NGX_ETCD_LOCK_STATUS_AGAIN))
@@ -371,20 +368,7 @@ ngx_etcd_lock_status_table(ngx_etcd_worker_locks_t *locks)
         locks->table = ngx_etcd_lock_table_claim(&locks->conf->zone);
     }
 
-    return locks->table;
-}
-
-
-/* Shows the KEY only: the prefix of the lock is "NAME/" or "NAME/KEY/". */
-
-static ngx_etcd_lock_row_t *
-ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
-{
-    ngx_str_t               key;
-    ngx_etcd_lock_table_t  *table;
-
-    table = ngx_etcd_lock_status_table(lock->locks);
-    if (table == NULL) {
+    if (locks->table == NULL) {
         return NULL;
     }
 
@@ -397,17 +381,21 @@ ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
         key.len--;
     }
 
-    return ngx_etcd_lock_table_add(table, lock->name->stats, &key);
+    return ngx_etcd_lock_table_add(locks->table, lock->name->stats, &key);
 }
 
 
-/* The waiters have changed. */
-
-static void
-ngx_etcd_lock_status_queue(ngx_etcd_lock_t *lock)
+void
+ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
 {
     ngx_queue_t       *q;
     ngx_etcd_grant_t  *first;
+
+    lock->nwaiters += n;
+    lock->locks->waiting += n;
+    lock->name->waiting += n;
+
+    ngx_etcd_gauge_set(&lock->name->stats->waiting, lock->name->waiting);
 
     if (lock->nwaiters == 0) {
         ngx_etcd_lock_hide(lock, &lock->row);
@@ -424,18 +412,6 @@ ngx_etcd_lock_status_queue(ngx_etcd_lock_t *lock)
 
         ngx_etcd_lock_table_waiting(lock->row, lock->nwaiters, first->since);
     }
-}
-
-
-void
-ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
-{
-    lock->nwaiters += n;
-    lock->locks->waiting += n;
-    lock->name->waiting += n;
-
-    ngx_etcd_gauge_set(&lock->name->stats->waiting, lock->name->waiting);
-    ngx_etcd_lock_status_queue(lock);
 }
 
 
