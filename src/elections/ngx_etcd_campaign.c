@@ -88,47 +88,39 @@ ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 }
 
 
-/* Another namespace means another key. */
-
-static ngx_int_t
-ngx_etcd_campaign_declare_one(ngx_etcd_campaign_t *campaign,
-    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old)
-{
-    u_char                    *p;
-    u_char                     buf[2 * NGX_ETCD_ELECTION_SLOT_MAX_KEY];
-    ngx_str_t                 *ns, key;
-    ngx_etcd_election_slot_t  *slot;
-
-    ns = &campaign->cluster->client.key_namespace;
-
-    p = ngx_snprintf(buf, sizeof(buf), "%V%V", ns, &campaign->key);
-
-    key.data = buf;
-    key.len = p - buf;
-
-    slot = ngx_etcd_election_slot_declare(zone, campaign->kind, &key);
-    if (slot == NULL) {
-        return NGX_ERROR;
-    }
-
-    campaign->slot = slot;
-    campaign->id = slot->object.id;
-
-    return (old != NULL) ? ngx_etcd_election_slot_inherit(slot, old) : NGX_OK;
-}
-
-
 ngx_int_t
 ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 {
-    ngx_uint_t             i;
-    ngx_etcd_campaign_t  **campaigns;
+    u_char                    *p;
+    u_char                     buf[2 * NGX_ETCD_ELECTION_SLOT_MAX_KEY];
+    ngx_str_t                  key;
+    ngx_uint_t                 i;
+    ngx_etcd_campaign_t      **campaigns;
+    ngx_etcd_election_slot_t  *slot;
 
     campaigns = ecf->campaigns.elts;
 
     for (i = 0; i < ecf->campaigns.nelts; i++) {
-        if (ngx_etcd_campaign_declare_one(campaigns[i], &ecf->zone, old)
-            != NGX_OK)
+
+        /* another namespace means another key */
+
+        p = ngx_snprintf(buf, sizeof(buf), "%V%V", &ecf->client.key_namespace,
+                         &campaigns[i]->key);
+
+        key.data = buf;
+        key.len = p - buf;
+
+        slot = ngx_etcd_election_slot_declare(&ecf->zone, campaigns[i]->kind,
+                                              &key);
+        if (slot == NULL) {
+            return NGX_ERROR;
+        }
+
+        campaigns[i]->slot = slot;
+        campaigns[i]->id = slot->object.id;
+
+        if (old != NULL
+            && ngx_etcd_election_slot_inherit(slot, old) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -404,15 +396,6 @@ static ngx_etcd_option_t  ngx_etcd_campaign_options[] = {
 };
 
 
-static ngx_uint_t
-ngx_etcd_campaign_below(ngx_str_t *prefix, ngx_str_t *key)
-{
-    return key->len > prefix->len
-           && key->data[prefix->len] == '/'
-           && ngx_memcmp(key->data, prefix->data, prefix->len) == 0;
-}
-
-
 /*
  * Finds two campaigns with the same key, and a registration below the prefix
  * of an election.
@@ -449,7 +432,10 @@ ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
             two = others[i];
         }
 
-        if (ngx_etcd_campaign_below(&one->key, &two->key)) {
+        if (two->key.len > one->key.len
+            && two->key.data[one->key.len] == '/'
+            && ngx_memcmp(two->key.data, one->key.data, one->key.len) == 0)
+        {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "key \"%V\" is below the prefix \"%V\" of an "
                                "election", &two->key, &one->key);

@@ -169,22 +169,27 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
 }
 
 
-/*
- * Asks early, so that a confirmation is known when the staleness exceeds its
- * limit.
- */
-
 static void
-ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
+ngx_etcd_failsafe_timer(ngx_event_t *ev)
 {
-    int64_t                   staleness;
-    uint64_t                  now;
-    ngx_etcd_service_t       *service;
+    int64_t               staleness;
+    uint64_t              now;
+    ngx_etcd_service_t   *service;
+    ngx_etcd_failsafe_t  *failsafe;
 
+    failsafe = ev->data;
     service = failsafe->service;
+
+    if (!ngx_etcd_service_used(service)) {
+        ngx_etcd_failsafe_pause(failsafe);
+        ngx_add_timer(ev, NGX_ETCD_FAILSAFE_UNUSED);
+        return;
+    }
 
     staleness = ngx_etcd_member_set_staleness(service->conf->set);
     now = ngx_etcd_clock();
+
+    /* early: a confirmation is known when the staleness exceeds its limit */
 
     if (failsafe->targets.n == 0
         || staleness < (int64_t) (service->conf->rules.max_stale / 2))
@@ -198,27 +203,8 @@ ngx_etcd_failsafe_tick(ngx_etcd_failsafe_t *failsafe)
     }
 
     ngx_etcd_failsafe_log(failsafe, staleness);
-}
 
-
-static void
-ngx_etcd_failsafe_timer(ngx_event_t *ev)
-{
-    ngx_uint_t            used;
-    ngx_etcd_failsafe_t  *failsafe;
-
-    failsafe = ev->data;
-    used = ngx_etcd_service_used(failsafe->service);
-
-    if (used) {
-        ngx_etcd_failsafe_tick(failsafe);
-
-    } else {
-        ngx_etcd_failsafe_pause(failsafe);
-    }
-
-    ngx_add_timer(ev, used ? NGX_ETCD_FAILSAFE_TICK
-                           : NGX_ETCD_FAILSAFE_UNUSED);
+    ngx_add_timer(ev, NGX_ETCD_FAILSAFE_TICK);
 }
 
 
@@ -265,23 +251,6 @@ ngx_etcd_failsafe_destroy(ngx_etcd_failsafe_t *failsafe)
     ngx_etcd_failsafe_free(failsafe);
 
     ngx_etcd_event_stop(&failsafe->timer);
-}
-
-
-static ngx_uint_t
-ngx_etcd_failsafe_same(ngx_etcd_failsafe_targets_t *one,
-    ngx_etcd_failsafe_targets_t *two)
-{
-    if (one->n != two->n || one->reason != two->reason) {
-        return 0;
-    }
-
-    return one->n == 0
-           || (one->term == two->term
-               && ngx_etcd_str_equal(&one->leader, &two->leader)
-               && ngx_memcmp(one->targets, two->targets,
-                             one->n * sizeof(ngx_etcd_probe_target_t))
-                  == 0);
 }
 
 
@@ -410,7 +379,19 @@ void
 ngx_etcd_failsafe_update(ngx_etcd_failsafe_t *failsafe,
     ngx_etcd_failsafe_targets_t *targets)
 {
-    if (ngx_etcd_failsafe_same(&failsafe->targets, targets)) {
+    ngx_etcd_failsafe_targets_t  *old;
+
+    old = &failsafe->targets;
+
+    if (old->n == targets->n
+        && old->reason == targets->reason
+        && (old->n == 0
+            || (old->term == targets->term
+                && ngx_etcd_str_equal(&old->leader, &targets->leader)
+                && ngx_memcmp(old->targets, targets->targets,
+                              old->n * sizeof(ngx_etcd_probe_target_t))
+                   == 0)))
+    {
         return;
     }
 
@@ -418,7 +399,7 @@ ngx_etcd_failsafe_update(ngx_etcd_failsafe_t *failsafe,
     ngx_etcd_failsafe_free(failsafe);
 
     if (ngx_etcd_failsafe_copy(failsafe, targets) != NGX_OK) {
-        failsafe->targets.n = 0;
-        failsafe->targets.reason = "no memory";
+        old->n = 0;
+        old->reason = "no memory";
     }
 }

@@ -52,34 +52,6 @@ ngx_etcd_leader_term(ngx_etcd_leader_t *leader, ngx_etcd_mirror_entry_t *key)
 }
 
 
-static ngx_str_t *
-ngx_etcd_leader_reason(ngx_etcd_leader_t *leader, ngx_str_t *value, char *what)
-{
-    u_char     *p, *last;
-    ngx_str_t  *reason;
-
-    reason = ngx_palloc(leader->pool, sizeof(ngx_str_t));
-    p = ngx_pnalloc(leader->pool, NGX_ETCD_LEADER_REASON);
-
-    if (reason == NULL || p == NULL) {
-        return NULL;
-    }
-
-    reason->data = p;
-    last = p + NGX_ETCD_LEADER_REASON;
-
-    if (value != NULL) {
-        p = ngx_cpymem(p, "value \"", sizeof("value \"") - 1);
-        p = ngx_etcd_escape(p, value, NGX_ETCD_LEADER_SHOWN);
-        p = ngx_cpymem(p, "\" ", 2);
-    }
-
-    reason->len = ngx_slprintf(p, last, "%s", what) - reason->data;
-
-    return reason;
-}
-
-
 static void
 ngx_etcd_leader_kv(ngx_etcd_leader_t *leader, Etcd__KeyValue *kv,
     ngx_etcd_mirror_entry_t *candidate, ngx_etcd_mirror_entry_t *term)
@@ -124,13 +96,27 @@ void
 ngx_etcd_leader_refuse(ngx_etcd_leader_t *leader,
     ngx_etcd_mirror_entry_t *candidate, ngx_str_t *value, char *what)
 {
+    u_char     *p, *last;
     ngx_str_t  *reason;
 
-    reason = ngx_etcd_leader_reason(leader, value, what);
-    if (reason == NULL) {
+    reason = ngx_palloc(leader->pool, sizeof(ngx_str_t));
+    p = ngx_pnalloc(leader->pool, NGX_ETCD_LEADER_REASON);
+
+    if (reason == NULL || p == NULL) {
         leader->service->diff.broken = 1;
         return;
     }
+
+    reason->data = p;
+    last = p + NGX_ETCD_LEADER_REASON;
+
+    if (value != NULL) {
+        p = ngx_cpymem(p, "value \"", sizeof("value \"") - 1);
+        p = ngx_etcd_escape(p, value, NGX_ETCD_LEADER_SHOWN);
+        p = ngx_cpymem(p, "\" ", 2);
+    }
+
+    reason->len = ngx_slprintf(p, last, "%s", what) - reason->data;
 
     ngx_etcd_leader_report(leader, candidate, reason);
 }

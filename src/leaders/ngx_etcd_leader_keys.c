@@ -34,15 +34,20 @@ static const size_t  ngx_etcd_leader_keys[] = {
     ((ngx_str_t *) ((u_char *) (leader) + ngx_etcd_leader_keys[i]))
 
 
-/*
- * Finds the common directory, up to the last common slash; "/" alone is not
- * accepted.
- */
+/* Sets the keys of the leader, and of the members that it may name. */
 
 static ngx_int_t
-ngx_etcd_leader_keys_common(ngx_etcd_leader_conf_t *leader)
+ngx_etcd_leader_keys_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
 {
     size_t  i, n;
+
+    leader->watched = leader->key;
+
+    if (leader->members.len == 0) {
+        return NGX_OK;
+    }
+
+    /* the common directory, up to the last common slash */
 
     n = 0;
 
@@ -59,20 +64,9 @@ ngx_etcd_leader_keys_common(ngx_etcd_leader_conf_t *leader)
 
     leader->watched.len = n;
 
-    return (n > 1) ? NGX_OK : NGX_ERROR;
-}
+    /* "/" alone is not accepted */
 
-
-/* Sets the keys of the leader, and of the members that it may name. */
-
-static ngx_int_t
-ngx_etcd_leader_keys_names(ngx_conf_t *cf, ngx_etcd_leader_conf_t *leader)
-{
-    leader->watched = leader->key;
-
-    if (leader->members.len == 0
-        || ngx_etcd_leader_keys_common(leader) == NGX_OK)
-    {
+    if (n > 1) {
         return NGX_OK;
     }
 
