@@ -396,32 +396,6 @@ ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
 }
 
 
-/* Begins the first checks of members. */
-
-static void
-ngx_etcd_check_first(ngx_etcd_check_t *check, ngx_uint_t *left)
-{
-    ngx_uint_t               n;
-    ngx_etcd_check_slots_t  *slots;
-
-    slots = &check->slots;
-
-    for (n = 0; n < slots->nslots && slots->nfresh != 0; n++) {
-
-        if (!slots->slot[n].fresh) {
-            continue;
-        }
-
-        if (*left == 0 || !ngx_etcd_check_room(check)) {
-            return;
-        }
-
-        (*left)--;
-        ngx_etcd_check_start(check, n);
-    }
-}
-
-
 /*
  * A member may fail requests and pass its checks: between two turns it is
  * checked once for that.
@@ -555,12 +529,28 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
 static ngx_msec_t
 ngx_etcd_check_run(ngx_etcd_check_t *check)
 {
-    ngx_uint_t  left;
-    ngx_msec_t  wait, time;
+    ngx_uint_t               n, left;
+    ngx_msec_t               wait, time;
+    ngx_etcd_check_slots_t  *slots;
 
+    slots = &check->slots;
     left = NGX_ETCD_CHECK_BATCH;
 
-    ngx_etcd_check_first(check, &left);
+    /* the first checks of members */
+
+    for (n = 0; n < slots->nslots && slots->nfresh != 0; n++) {
+
+        if (!slots->slot[n].fresh) {
+            continue;
+        }
+
+        if (left == 0 || !ngx_etcd_check_room(check)) {
+            break;
+        }
+
+        left--;
+        ngx_etcd_check_start(check, n);
+    }
 
     wait = NGX_TIMER_INFINITE;
 
@@ -568,8 +558,8 @@ ngx_etcd_check_run(ngx_etcd_check_t *check)
 
         /* members that have failed requests are checked soon */
 
-        wait = ngx_etcd_check_slots_suspects(&check->slots,
-                                             ngx_etcd_check_suspect, check)
+        wait = ngx_etcd_check_slots_suspects(slots, ngx_etcd_check_suspect,
+                                             check)
                ? check->conf->fast : 0;
     }
 
@@ -579,7 +569,7 @@ ngx_etcd_check_run(ngx_etcd_check_t *check)
     time = ngx_etcd_check_turns(check, &left);
     wait = ngx_min(wait, time);
 
-    if (check->slots.nfresh != 0) {
+    if (slots->nfresh != 0) {
         wait = 0;
     }
 
@@ -679,7 +669,9 @@ ngx_etcd_check_destroy(void *data)
 
     ngx_etcd_event_stop(&check->tick);
 
-    ngx_etcd_check_slots_free(&check->slots);
+    if (check->slots.slot != NULL) {
+        ngx_free(check->slots.slot);
+    }
 }
 
 

@@ -210,9 +210,15 @@ ngx_etcd_check_grpc_closed(void *data, ngx_str_t *reason)
 
 
 static void
-ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
+ngx_etcd_check_grpc_start(ngx_etcd_check_grpc_t *grpc)
 {
     ngx_etcd_http2_conf_t  conf;
+
+    ngx_etcd_event_init_timer(&grpc->timer, ngx_etcd_check_grpc_timer, grpc,
+                              grpc->log);
+
+    ngx_etcd_event_init(&grpc->ended, ngx_etcd_check_grpc_ended, grpc,
+                        grpc->log);
 
     ngx_memzero(&conf, sizeof(ngx_etcd_http2_conf_t));
 
@@ -228,19 +234,6 @@ ngx_etcd_check_grpc_connect(ngx_etcd_check_grpc_t *grpc)
     conf.data = grpc;
 
     grpc->h2 = ngx_etcd_http2_connect(&conf, grpc->log);
-}
-
-
-static void
-ngx_etcd_check_grpc_start(ngx_etcd_check_grpc_t *grpc)
-{
-    ngx_etcd_event_init_timer(&grpc->timer, ngx_etcd_check_grpc_timer, grpc,
-                              grpc->log);
-
-    ngx_etcd_event_init(&grpc->ended, ngx_etcd_check_grpc_ended, grpc,
-                        grpc->log);
-
-    ngx_etcd_check_grpc_connect(grpc);
 
     if (grpc->h2 == NULL) {
         ngx_etcd_check_grpc_end(grpc, NGX_ETCD_CHECK_NONE,

@@ -315,13 +315,3 @@ ngx_etcd_check_slots_count(ngx_etcd_check_slots_t *slots, ngx_uint_t n,
 
     ngx_etcd_check_slots_add(slots, &slots->slot[n], drains, verdict);
 }
-
-
-void
-ngx_etcd_check_slots_free(ngx_etcd_check_slots_t *slots)
-{
-    if (slots->slot != NULL) {
-        ngx_free(slots->slot);
-        slots->slot = NULL;
-    }
-}

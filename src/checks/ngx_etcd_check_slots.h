@@ -81,7 +81,5 @@ ngx_uint_t ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
 void ngx_etcd_check_slots_count(ngx_etcd_check_slots_t *slots, ngx_uint_t n,
     ngx_uint_t verdict);
 
-void ngx_etcd_check_slots_free(ngx_etcd_check_slots_t *slots);
-
 
 #endif /* _NGX_ETCD_CHECK_SLOTS_H_INCLUDED_ */

@@ -240,26 +240,6 @@ ngx_etcd_eject_offered(ngx_etcd_slot_t *slot)
 }
 
 
-/* Adds the n-th newest step, from 0; the part has the newer ones. */
-
-static void
-ngx_etcd_eject_extend(ngx_etcd_eject_t *eject, ngx_etcd_eject_member_t *member,
-    ngx_uint_t n, ngx_etcd_eject_part_t *part)
-{
-    ngx_etcd_eject_count_t  *all, *own;
-
-    n = (eject->step + NGX_ETCD_EJECT_STEPS - n) % NGX_ETCD_EJECT_STEPS;
-
-    own = &member->steps[n];
-    all = &eject->steps[n];
-
-    part->own.answers += own->answers;
-    part->own.errors += own->errors;
-    part->others.answers += all->answers - own->answers;
-    part->others.errors += all->errors - own->errors;
-}
-
-
 /* "n" is the oldest step of the part. */
 
 static ngx_uint_t
@@ -302,12 +282,23 @@ static ngx_uint_t
 ngx_etcd_eject_find(ngx_etcd_eject_t *eject, ngx_uint_t n, ngx_uint_t compared,
     ngx_etcd_eject_part_t *part)
 {
-    ngx_uint_t  i;
+    ngx_uint_t               i, step;
+    ngx_etcd_eject_count_t  *all, *own;
 
     ngx_memzero(part, sizeof(ngx_etcd_eject_part_t));
 
+    /* from the newest step on; the part gets one older step each time */
+
     for (i = 0; i < NGX_ETCD_EJECT_STEPS; i++) {
-        ngx_etcd_eject_extend(eject, &eject->members[n], i, part);
+        step = (eject->step + NGX_ETCD_EJECT_STEPS - i) % NGX_ETCD_EJECT_STEPS;
+
+        own = &eject->members[n].steps[step];
+        all = &eject->steps[step];
+
+        part->own.answers += own->answers;
+        part->own.errors += own->errors;
+        part->others.answers += all->answers - own->answers;
+        part->others.errors += all->errors - own->errors;
 
         if (ngx_etcd_eject_fails(eject, i, part)
             && (!compared || ngx_etcd_eject_sticks_out(eject, part)))
