@@ -217,32 +217,6 @@ ngx_stream_etcd_merge_srv_conf(ngx_conf_t *cf, void *parent, void *child)
 
 
 /*
- * Sessions do not pay for features that no server uses: handlers are added on
- * demand.
- */
-
-static ngx_int_t
-ngx_stream_etcd_add_locks(ngx_conf_t *cf)
-{
-    ngx_stream_handler_pt        *handler;
-    ngx_stream_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
-
-    handler = ngx_array_push(&cmcf->phases[NGX_STREAM_LOG_PHASE].handlers);
-    if (handler == NULL) {
-        return NGX_ERROR;
-    }
-
-    *handler = ngx_stream_etcd_lock_log;
-
-    ngx_stream_etcd_lock_add_filter();
-
-    return NGX_OK;
-}
-
-
-/*
  * NGX_DECLINED: the session may proceed; NGX_DONE: the session is paused, and
  * this function is called again afterwards.
  */
@@ -340,14 +314,24 @@ ngx_stream_etcd_wrap_servers(ngx_conf_t *cf)
 static ngx_int_t
 ngx_stream_etcd_init(ngx_conf_t *cf)
 {
+    ngx_stream_handler_pt        *handler;
     ngx_stream_etcd_main_conf_t  *emcf;
     ngx_stream_core_main_conf_t  *cmcf;
 
     cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
     emcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_etcd_module);
 
-    if (emcf->locks && ngx_stream_etcd_add_locks(cf) != NGX_OK) {
-        return NGX_ERROR;
+    /* sessions do not pay for features that no server uses */
+
+    if (emcf->locks) {
+        handler = ngx_array_push(&cmcf->phases[NGX_STREAM_LOG_PHASE].handlers);
+        if (handler == NULL) {
+            return NGX_ERROR;
+        }
+
+        *handler = ngx_stream_etcd_lock_log;
+
+        ngx_stream_etcd_lock_add_filter();
     }
 
     if (emcf->require_leader

@@ -40,27 +40,6 @@ ngx_stream_etcd_reserve(ngx_stream_session_t *s, ngx_etcd_peer_data_t *pd)
 }
 
 
-/*
- * The peer data that are reserved become those of the balancer.  NULL: nothing
- * is reserved for the session in that upstream.
- */
-
-static ngx_etcd_peer_data_t *
-ngx_stream_etcd_reserve_take(ngx_stream_session_t *s,
-    ngx_etcd_upstream_t *upstream)
-{
-    if (ngx_stream_etcd_reserve_session != s
-        || ngx_stream_etcd_reserve_pd->upstream != upstream)
-    {
-        return NULL;
-    }
-
-    ngx_stream_etcd_reserve_session = NULL;
-
-    return ngx_stream_etcd_reserve_pd;
-}
-
-
 void
 ngx_stream_etcd_reserve_release(void)
 {
@@ -276,9 +255,14 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
 
     pc = &s->upstream->peer;
 
-    pd = ngx_stream_etcd_reserve_take(s, &escf->upstream);
+    /* the reserved peer data become those of the balancer */
 
-    if (pd != NULL) {
+    if (ngx_stream_etcd_reserve_session == s
+        && ngx_stream_etcd_reserve_pd->upstream == &escf->upstream)
+    {
+        ngx_stream_etcd_reserve_session = NULL;
+        pd = ngx_stream_etcd_reserve_pd;
+
         ngx_etcd_peer_data_attach(pd, pc, pd->pick.tries);
         ngx_stream_etcd_connect(s, us, pd, pc);
 
