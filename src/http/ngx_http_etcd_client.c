@@ -59,28 +59,6 @@ ngx_http_etcd_client_left(ngx_http_request_t *r)
 }
 
 
-/* nginx caches $content_length, which FastCGI and gRPC are told. */
-
-static void
-ngx_http_etcd_client_forget_length(ngx_http_request_t *r)
-{
-    ngx_uint_t                  i;
-    ngx_http_variable_t        *var;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
-    var = cmcf->variables.elts;
-
-    for (i = 0; i < cmcf->variables.nelts; i++) {
-
-        if (ngx_etcd_str_is(&var[i].name, "content_length")) {
-            r->variables[i].valid = 0;
-            r->variables[i].not_found = 0;
-        }
-    }
-}
-
-
 /*
  * A server must not wait for the missing part of a body, and must not take what
  * there is for all of the body.  As with nginx's own error pages of a URI, the
@@ -90,8 +68,11 @@ ngx_http_etcd_client_forget_length(ngx_http_request_t *r)
 static void
 ngx_http_etcd_client_empty_body(ngx_http_request_t *r)
 {
-    ngx_http_request_body_t   *rb;
-    ngx_http_core_loc_conf_t  *clcf;
+    ngx_uint_t                  i;
+    ngx_http_variable_t        *var;
+    ngx_http_request_body_t    *rb;
+    ngx_http_core_loc_conf_t   *clcf;
+    ngx_http_core_main_conf_t  *cmcf;
 
     rb = r->request_body;
 
@@ -109,7 +90,18 @@ ngx_http_etcd_client_empty_body(ngx_http_request_t *r)
         ngx_str_set(&r->headers_in.content_length->value, "0");
     }
 
-    ngx_http_etcd_client_forget_length(r);
+    /* nginx caches $content_length, which FastCGI and gRPC are told */
+
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+    var = cmcf->variables.elts;
+
+    for (i = 0; i < cmcf->variables.nelts; i++) {
+
+        if (ngx_etcd_str_is(&var[i].name, "content_length")) {
+            r->variables[i].valid = 0;
+            r->variables[i].not_found = 0;
+        }
+    }
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 

@@ -284,19 +284,10 @@ ngx_http_etcd_lock_hold_left(ngx_http_etcd_lock_guard_t *guard)
 }
 
 
-/* Returns 1 if the upstream has a part of the request, or is not needed. */
-
-static ngx_uint_t
-ngx_http_etcd_lock_hold_begun(ngx_http_upstream_t *u)
-{
-    return u->header_sent
-           || (u->peer.connection != NULL && u->peer.connection->sent != 0);
-}
-
-
 static void
 ngx_http_etcd_lock_hold_read(ngx_http_request_t *r)
 {
+    ngx_http_upstream_t         *u;
     ngx_http_etcd_lock_guard_t  *guard;
 
     guard = ngx_http_etcd_lock_hold_guard(r);
@@ -309,7 +300,13 @@ ngx_http_etcd_lock_hold_read(ngx_http_request_t *r)
         return;
     }
 
-    if (!ngx_http_etcd_lock_hold_begun(r->upstream)) {
+    u = r->upstream;
+
+    if (!u->header_sent
+        && (u->peer.connection == NULL || u->peer.connection->sent == 0))
+    {
+        /* the upstream has no part of the request, and is still needed */
+
         r->connection->error = 1;
         ngx_http_etcd_lock_hold_abort(r);
         return;

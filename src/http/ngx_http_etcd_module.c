@@ -271,36 +271,15 @@ ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
 }
 
 
-/* Requests do not pay for features that no location uses. */
-
-static void
-ngx_http_etcd_note(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *conf)
-{
-    ngx_http_etcd_main_conf_t  *emcf;
-
-    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
-
-    if (conf->locks != NULL) {
-        emcf->locks = 1;
-    }
-
-    if (conf->require_leader.campaign != NULL) {
-        emcf->require_leader = 1;
-    }
-
-    if (conf->locks != NULL || conf->wait != NULL
-        || conf->require_leader.campaign != NULL)
-    {
-        emcf->checks = 1;
-    }
-}
-
-
 static char *
 ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 {
     ngx_http_etcd_loc_conf_t *prev = parent;
     ngx_http_etcd_loc_conf_t *conf = child;
+
+    ngx_http_etcd_main_conf_t  *emcf;
+
+    emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
 
     ngx_conf_merge_ptr_value(conf->wait, prev->wait, NULL);
     ngx_conf_merge_uint_value(conf->unknown_status, prev->unknown_status, 404);
@@ -316,8 +295,31 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
                               NGX_CONF_UNSET_MSEC);
     ngx_etcd_require_leader_merge(&conf->require_leader, &prev->require_leader);
-    ngx_http_etcd_status_merge(&conf->status, &prev->status);
-    ngx_http_etcd_note(cf, conf);
+
+    /*
+     * A block within the location, such as "if", may process the request and
+     * has no handler.
+     */
+
+    if (conf->status.members == NGX_CONF_UNSET_UINT) {
+        conf->status = prev->status;
+    }
+
+    /* requests do not pay for features that no location uses */
+
+    if (conf->locks != NULL) {
+        emcf->locks = 1;
+    }
+
+    if (conf->require_leader.campaign != NULL) {
+        emcf->require_leader = 1;
+    }
+
+    if (conf->locks != NULL || conf->wait != NULL
+        || conf->require_leader.campaign != NULL)
+    {
+        emcf->checks = 1;
+    }
 
     if (conf->locks != NULL
         && ngx_http_etcd_lock_check(cf, conf->locks) != NGX_CONF_OK)
@@ -370,31 +372,6 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
 }
 
 
-/*
- * The check runs after access control: a refused client neither learns about
- * the leader nor takes a place in a queue.  The PRECONTENT phase also runs
- * for subrequests.
- */
-
-static ngx_int_t
-ngx_http_etcd_add_check(ngx_conf_t *cf)
-{
-    ngx_http_handler_pt        *handler;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    handler = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
-    if (handler == NULL) {
-        return NGX_ERROR;
-    }
-
-    *handler = ngx_http_etcd_precontent;
-
-    return NGX_OK;
-}
-
-
 static ngx_int_t
 ngx_http_etcd_add_variables(ngx_conf_t *cf)
 {
@@ -409,14 +386,27 @@ ngx_http_etcd_add_variables(ngx_conf_t *cf)
 static ngx_int_t
 ngx_http_etcd_init(ngx_conf_t *cf)
 {
+    ngx_http_handler_pt        *handler;
     ngx_http_etcd_main_conf_t  *emcf;
     ngx_http_core_main_conf_t  *cmcf;
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
     emcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_etcd_module);
 
-    if (emcf->checks && ngx_http_etcd_add_check(cf) != NGX_OK) {
-        return NGX_ERROR;
+    /*
+     * The check runs after access control: a refused client neither learns
+     * about the leader nor takes a place in a queue.  The PRECONTENT phase also
+     * runs for subrequests.
+     */
+
+    if (emcf->checks) {
+        handler = ngx_array_push(
+                      &cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+        if (handler == NULL) {
+            return NGX_ERROR;
+        }
+
+        *handler = ngx_http_etcd_precontent;
     }
 
     if (emcf->locks) {

@@ -409,21 +409,6 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/*
- * A block within the location, such as "if", may process the request and has
- * no handler.
- */
-
-void
-ngx_http_etcd_status_merge(ngx_http_etcd_status_conf_t *conf,
-    ngx_http_etcd_status_conf_t *prev)
-{
-    if (conf->members == NGX_CONF_UNSET_UINT) {
-        *conf = *prev;
-    }
-}
-
-
 /* a media range of the header (RFC 9110, section 12.5.1) */
 
 typedef struct {

@@ -17,8 +17,6 @@
 
 
 char *ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
-void ngx_http_etcd_status_merge(ngx_http_etcd_status_conf_t *conf,
-    ngx_http_etcd_status_conf_t *prev);
 
 
 /*

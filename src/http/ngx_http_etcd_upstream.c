@@ -180,9 +180,14 @@ ngx_http_etcd_close(void *data)
 static ngx_int_t
 ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
 {
-    ngx_uint_t  again;
+    ngx_uint_t                 again;
+    ngx_http_etcd_loc_conf_t  *elcf;
 
-    if (!ngx_http_etcd_wait_for(r, pd->upstream->service)) {
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    /* requests to this location may not wait for that upstream */
+
+    if (elcf->wait == NULL || elcf->wait->service != pd->upstream->service) {
         return NGX_OK;
     }
 

@@ -108,32 +108,24 @@ ngx_http_etcd_steady(ngx_http_request_t *r, ngx_http_variable_value_t *v)
 }
 
 
-/* Texts have indexed variables; a value elsewhere is read once. */
-
-static ngx_uint_t
-ngx_http_etcd_variable_rewrites(ngx_http_request_t *r,
-    ngx_http_variable_value_t *v)
-{
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
-
-    return v >= r->variables
-           && v < r->variables + cmcf->variables.nelts
-           && cmcf->phase_engine.handlers[r->phase_handler].checker
-              == ngx_http_core_rewrite_phase;
-}
-
-
 ngx_int_t
 ngx_http_etcd_variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
     uintptr_t data, ngx_http_get_variable_pt get)
 {
-    ngx_int_t                rc;
-    ngx_uint_t               turn;
-    ngx_http_etcd_steady_t  *steady;
+    ngx_int_t                   rc;
+    ngx_uint_t                  turn;
+    ngx_http_etcd_steady_t     *steady;
+    ngx_http_core_main_conf_t  *cmcf;
 
-    if (!ngx_http_etcd_variable_rewrites(r, v)) {
+    cmcf = ngx_http_get_module_main_conf(r, ngx_http_core_module);
+
+    /* texts have indexed variables; a value elsewhere is read once */
+
+    if (v < r->variables
+        || v >= r->variables + cmcf->variables.nelts
+        || cmcf->phase_engine.handlers[r->phase_handler].checker
+           != ngx_http_core_rewrite_phase)
+    {
         return get(r, v, data);
     }
 
@@ -165,27 +157,6 @@ ngx_http_etcd_variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
 }
 
 
-/*
- * Returns 1 if there is an upstream whose balancer was not called yet.  If
- * the response has a status, the balancer will not be called, and a header or
- * the log reads the variable; the status of a request before "post_action"
- * does not count.
- */
-
-static ngx_uint_t
-ngx_http_etcd_pin_building(ngx_http_request_t *r)
-{
-    ngx_http_upstream_t  *u;
-
-    u = r->upstream;
-
-    return u != NULL
-           && u->conf != NULL
-           && u->peer.get == NULL
-           && (r->headers_out.status == 0 || r->post_action);
-}
-
-
 /* Finds the upstream by name, as nginx does after the request was built. */
 
 static ngx_http_upstream_srv_conf_t *
@@ -213,32 +184,35 @@ ngx_http_etcd_pin_find(ngx_http_request_t *r,
 }
 
 
-static ngx_http_upstream_srv_conf_t *
-ngx_http_etcd_pin_upstream(ngx_http_request_t *r)
-{
-    ngx_http_upstream_t  *u;
-
-    u = r->upstream;
-
-    return (u->resolved == NULL) ? u->conf->upstream
-                                 : ngx_http_etcd_pin_find(r, u->resolved);
-}
-
-
 ngx_int_t
 ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 {
     ngx_int_t                      rc;
     ngx_etcd_table_t              *table;
+    ngx_http_upstream_t           *u;
     ngx_etcd_peer_data_t          *pd;
     ngx_http_etcd_srv_conf_t      *escf;
     ngx_http_upstream_srv_conf_t  *uscf;
 
-    if (!ngx_http_etcd_pin_building(r)) {
+    u = r->upstream;
+
+    /*
+     * There must be an upstream whose balancer was not called yet.  If the
+     * response has a status, the balancer will not be called, and a header or
+     * the log reads the variable; the status of a request before "post_action"
+     * does not count.
+     */
+
+    if (u == NULL
+        || u->conf == NULL
+        || u->peer.get != NULL
+        || (r->headers_out.status != 0 && !r->post_action))
+    {
         return NGX_DECLINED;
     }
 
-    uscf = ngx_http_etcd_pin_upstream(r);
+    uscf = (u->resolved == NULL) ? u->conf->upstream
+                                 : ngx_http_etcd_pin_find(r, u->resolved);
 
     /* an address in proxy_pass makes an upstream without a srv_conf */
 
@@ -260,7 +234,7 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
 
     pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
-    if (!ngx_etcd_pin_owned(pd, r->upstream)) {
+    if (!ngx_etcd_pin_owned(pd, u)) {
         table = ngx_etcd_pattern_values_table(escf->upstream.service,
                                               ngx_http_etcd_set_value, r, &rc);
 
@@ -268,7 +242,7 @@ ngx_http_etcd_pin(ngx_http_request_t *r, ngx_etcd_peer_t **peer)
             return (rc == NGX_DECLINED || rc == NGX_BUSY) ? NGX_OK : NGX_ERROR;
         }
 
-        pd = ngx_etcd_pin_create(&escf->upstream, table, r->upstream, r->pool,
+        pd = ngx_etcd_pin_create(&escf->upstream, table, u, r->pool,
                                  r->connection->log);
         if (pd == NULL) {
             return NGX_ERROR;

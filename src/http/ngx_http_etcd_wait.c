@@ -198,13 +198,29 @@ ngx_http_etcd_wait_find_ctx(ngx_http_request_t *r,
 }
 
 
-/* Calls the balancer again; this nginx may not lead any more. */
+/* Runs the phase again, which proceeds or fails as without a wait. */
 
 static void
-ngx_http_etcd_wait_connect(ngx_http_request_t *r)
+ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
 {
-    ngx_int_t          rc;
-    ngx_connection_t  *c;
+    ngx_int_t                  rc;
+    ngx_connection_t          *c;
+    ngx_http_request_t        *r;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    ctx = entry->data;
+    r = ctx->request;
+
+    if (!ngx_http_etcd_pause_lasts(r, ctx->changes)) {
+        return;
+    }
+
+    if (!ctx->peer) {
+        ngx_http_etcd_pause_end(r);
+        return;
+    }
+
+    /* calls the balancer again; this nginx may not lead any more */
 
     c = r->connection;
 
@@ -232,28 +248,6 @@ ngx_http_etcd_wait_connect(ngx_http_request_t *r)
     }
 
     ngx_http_run_posted_requests(c);
-}
-
-
-/* Runs the phase again, which proceeds or fails as without a wait. */
-
-static void
-ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
-{
-    ngx_http_etcd_wait_ctx_t  *ctx;
-
-    ctx = entry->data;
-
-    if (!ngx_http_etcd_pause_lasts(ctx->request, ctx->changes)) {
-        return;
-    }
-
-    if (ctx->peer) {
-        ngx_http_etcd_wait_connect(ctx->request);
-
-    } else {
-        ngx_http_etcd_pause_end(ctx->request);
-    }
 }
 
 
@@ -373,17 +367,6 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
     }
 
     return rc;
-}
-
-
-ngx_uint_t
-ngx_http_etcd_wait_for(ngx_http_request_t *r, ngx_etcd_service_conf_t *service)
-{
-    ngx_http_etcd_loc_conf_t  *elcf;
-
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-
-    return elcf->wait != NULL && elcf->wait->service == service;
 }
 
 

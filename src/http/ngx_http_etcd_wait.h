@@ -66,10 +66,6 @@ void ngx_http_etcd_pause_release(ngx_http_request_t *r);
 /* Phase handler; NGX_DECLINED: no need to wait. */
 ngx_int_t ngx_http_etcd_wait_handler(ngx_http_request_t *r);
 
-/* Returns 1 if requests to this location wait for that upstream. */
-ngx_uint_t ngx_http_etcd_wait_for(ngx_http_request_t *r,
-    ngx_etcd_service_conf_t *service);
-
 /* Returns 1 if other requests come first, as ngx_etcd_wait_yields(). */
 ngx_uint_t ngx_http_etcd_wait_yields(ngx_http_request_t *r,
     ngx_etcd_table_t *table);
