@@ -173,8 +173,8 @@ static const ngx_etcd_method_t  ngx_etcd_round_robin_method = {
  * to n / NGX_ETCD_LEAST_CONN_LOOKS picks of this worker.
  */
 
-static void
-ngx_etcd_least_conn_look(ngx_etcd_peer_group_t *group)
+static ngx_etcd_peer_t *
+ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
     ngx_uint_t        i, n, conns;
     ngx_etcd_peer_t  *peer;
@@ -194,13 +194,6 @@ ngx_etcd_least_conn_look(ngx_etcd_peer_group_t *group)
             ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
         }
     }
-}
-
-
-static ngx_etcd_peer_t *
-ngx_etcd_least_conn_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
-{
-    ngx_etcd_least_conn_look(group);
 
     return ngx_etcd_round_robin_pick(pick, group);
 }

@@ -193,34 +193,24 @@ ngx_etcd_conn_queue_turn(void *data)
 
 
 static void
-ngx_etcd_conn_queue_write(ngx_etcd_conn_queue_t *queue)
+ngx_etcd_conn_queue_changed(void *data, ngx_uint_t n)
 {
-    ngx_uint_t         n, row;
+    ngx_etcd_conn_queue_t *queue = data;
+
+    ngx_uint_t         row;
     ngx_msec_t         since;
     ngx_etcd_table_t  *table;
 
     table = queue->table;
     row = table->zone->row;
 
-    if (row == NGX_ETCD_ZONE_NO_ROW
-        || ngx_etcd_conn_queue_shared(table) == NULL)
+    if (row != NGX_ETCD_ZONE_NO_ROW
+        && ngx_etcd_conn_queue_shared(table) != NULL)
     {
-        return;
+        since = n ? ngx_etcd_wait_queue_first(&queue->requests)->first : 0;
+
+        ngx_etcd_member_set_queued(table->set, row, n, since);
     }
-
-    n = queue->requests.n;
-    since = n ? ngx_etcd_wait_queue_first(&queue->requests)->first : 0;
-
-    ngx_etcd_member_set_queued(table->set, row, n, since);
-}
-
-
-static void
-ngx_etcd_conn_queue_changed(void *data, ngx_uint_t n)
-{
-    ngx_etcd_conn_queue_t *queue = data;
-
-    ngx_etcd_conn_queue_write(queue);
 
     if (n == 0) {
         if (queue->check.timer_set) {
@@ -238,11 +228,11 @@ ngx_etcd_conn_queue_changed(void *data, ngx_uint_t n)
 
     /* the oldest may have left without a connection that was meant for it */
 
-    if (ngx_etcd_conn_queue_others(queue->table) != 0) {
+    if (ngx_etcd_conn_queue_others(table) != 0) {
         ngx_post_event(&queue->offer, &ngx_posted_events);
     }
 
-    ngx_etcd_table_waiting(queue->table, n);
+    ngx_etcd_table_waiting(table, n);
 }
 
 

@@ -198,30 +198,6 @@ ngx_etcd_eevdf_group_find(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
 }
 
 
-/* There must be a spare group. */
-
-static ngx_etcd_eevdf_group_t *
-ngx_etcd_eevdf_group_create(ngx_etcd_eevdf_t *eevdf, uint32_t weight)
-{
-    ngx_queue_t             *q;
-    ngx_etcd_eevdf_group_t  *group;
-
-    q = ngx_queue_head(&eevdf->spare_groups);
-    ngx_queue_remove(q);
-
-    group = ngx_queue_data(q, ngx_etcd_eevdf_group_t, queue);
-    ngx_memzero(group, sizeof(ngx_etcd_eevdf_group_t));
-
-    group->weight = weight;
-    group->start = eevdf->time;
-    ngx_queue_init(&group->buckets);
-
-    ngx_etcd_treap_insert(&eevdf->weights, &group->by_weight);
-
-    return group;
-}
-
-
 /*
  * Returns the bucket for that number of connections, searching from "from";
  * there must be a spare bucket.
@@ -375,6 +351,7 @@ ngx_int_t
 ngx_etcd_eevdf_add(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     uint32_t weight, uint32_t conns)
 {
+    ngx_queue_t              *q;
     ngx_etcd_eevdf_group_t   *group;
     ngx_etcd_eevdf_bucket_t  *bucket;
 
@@ -385,7 +362,17 @@ ngx_etcd_eevdf_add(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link,
     group = ngx_etcd_eevdf_group_find(eevdf, weight);
 
     if (group == NULL) {
-        group = ngx_etcd_eevdf_group_create(eevdf, weight);
+        q = ngx_queue_head(&eevdf->spare_groups);
+        ngx_queue_remove(q);
+
+        group = ngx_queue_data(q, ngx_etcd_eevdf_group_t, queue);
+        ngx_memzero(group, sizeof(ngx_etcd_eevdf_group_t));
+
+        group->weight = weight;
+        group->start = eevdf->time;
+        ngx_queue_init(&group->buckets);
+
+        ngx_etcd_treap_insert(&eevdf->weights, &group->by_weight);
 
     } else {
         ngx_etcd_treap_remove(&eevdf->groups, &group->node);

@@ -371,33 +371,12 @@ ngx_etcd_peer_group_eevdf(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 }
 
 
-/* Swaps the peer with the peer at the border of each region on the way. */
-
-static void
-ngx_etcd_peer_group_move(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
-    ngx_etcd_region_e region)
-{
-    ngx_uint_t  at;
-
-    at = ngx_etcd_peer_group_region(group, peer);
-
-    for ( /* void */ ; at > region; at--) {
-        ngx_etcd_peer_group_swap(group, peer->pos, group->ends[at - 1]);
-        group->ends[at - 1]++;
-    }
-
-    for ( /* void */ ; at < region; at++) {
-        group->ends[at]--;
-        ngx_etcd_peer_group_swap(group, peer->pos, group->ends[at]);
-    }
-}
-
-
 void
 ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     ngx_etcd_region_e region, uint32_t weight)
 {
-    int64_t  delta;
+    int64_t     delta;
+    ngx_uint_t  at;
 
     if (region > NGX_ETCD_REGION_LIGHT) {
         weight = 0;
@@ -422,7 +401,19 @@ ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
         ngx_etcd_peer_group_sum(group, peer->pos, delta);
     }
 
-    ngx_etcd_peer_group_move(group, peer, region);
+    /* swaps it with the peer at the border of each region on the way */
+
+    at = ngx_etcd_peer_group_region(group, peer);
+
+    for ( /* void */ ; at > region; at--) {
+        ngx_etcd_peer_group_swap(group, peer->pos, group->ends[at - 1]);
+        group->ends[at - 1]++;
+    }
+
+    for ( /* void */ ; at < region; at++) {
+        group->ends[at]--;
+        ngx_etcd_peer_group_swap(group, peer->pos, group->ends[at]);
+    }
 }
 
 

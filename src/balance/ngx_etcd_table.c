@@ -524,31 +524,6 @@ ngx_etcd_table_reorder(ngx_etcd_table_t *table, uint64_t until)
 
 
 /*
- * Returns the lowest priority of peers that may be picked, all of which are
- * in backup here.
- */
-
-static ngx_uint_t
-ngx_etcd_table_lowest(ngx_etcd_table_t *table)
-{
-    ngx_uint_t               i, lowest;
-    ngx_etcd_member_attr_t  *attr;
-
-    lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
-
-    for (i = 0; i < ngx_etcd_peer_group_tries(&table->backup); i++) {
-        attr = &table->backup.peers[i]->attr;
-
-        if (!attr->backup) {
-            lowest = ngx_min(lowest, attr->priority);
-        }
-    }
-
-    return lowest;
-}
-
-
-/*
  * The peers with the lowest priority are near or primary, all others are
  * backup.
  * Nothing is moved while the lowest priority stays the same, which is always
@@ -559,7 +534,9 @@ ngx_etcd_table_lowest(ngx_etcd_table_t *table)
 static ngx_int_t
 ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
 {
-    ngx_int_t  rc;
+    ngx_int_t                rc;
+    ngx_uint_t               i;
+    ngx_etcd_member_attr_t  *attr;
 
     for ( ;; ) {
         rc = ngx_etcd_table_reorder(table, until);
@@ -572,9 +549,21 @@ ngx_etcd_table_rank(ngx_etcd_table_t *table, uint64_t until)
             return rc;
         }
 
-        /* each pass raises the priority, up to the maximum */
+        /*
+         * All peers that may be picked are in backup here: the lowest priority
+         * of them.  Each pass raises it, up to the maximum.
+         */
 
-        table->priority = ngx_etcd_table_lowest(table);
+        table->priority = NGX_ETCD_MEMBER_MAX_PRIORITY;
+
+        for (i = 0; i < ngx_etcd_peer_group_tries(&table->backup); i++) {
+            attr = &table->backup.peers[i]->attr;
+
+            if (!attr->backup) {
+                table->priority = ngx_min(table->priority, attr->priority);
+            }
+        }
+
         table->unranked = table->nslots;
     }
 }
