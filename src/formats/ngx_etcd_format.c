@@ -675,13 +675,6 @@ ngx_etcd_format_names(ngx_pool_t *pool)
 
 
 ngx_uint_t
-ngx_etcd_format_grouped(const ngx_etcd_format_t *format)
-{
-    return (format->takes & NGX_ETCD_TAKES_GROUPS) != 0;
-}
-
-
-ngx_uint_t
 ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
 {
     ngx_str_t                      rest;

@@ -23,9 +23,6 @@ ngx_str_t *ngx_etcd_format_name(const ngx_etcd_format_t *format);
 /* Returns all names for an error message: "auto, plain, key, ...". */
 ngx_str_t *ngx_etcd_format_names(ngx_pool_t *pool);
 
-/* Returns 1 if several keys form one member in the format. */
-ngx_uint_t ngx_etcd_format_grouped(const ngx_etcd_format_t *format);
-
 /* Returns 1 if the format uses a key with that last segment. */
 ngx_uint_t ngx_etcd_format_part(const ngx_etcd_format_t *format,
     ngx_str_t *name);

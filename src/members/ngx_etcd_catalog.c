@@ -245,7 +245,8 @@ ngx_etcd_catalog_drop(ngx_etcd_catalog_set_t *set)
 
     ngx_etcd_dormant_remove(&set->dormant);
     ngx_etcd_fanout_remove(&catalog->fanout, &set->part);
-    ngx_etcd_catalog_set_destroy(&catalog->sets, set);
+    ngx_etcd_service_destroy(set->service);
+    ngx_etcd_catalog_set_free(&catalog->sets, set);
 }
 
 
@@ -482,7 +483,8 @@ ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout)
 
     catalog = fanout->data;
 
-    ngx_etcd_catalog_report_list(&catalog->report);
+    catalog->report.nover = 0;
+    catalog->report.nunmatched = 0;
 }
 
 
@@ -558,8 +560,8 @@ ngx_etcd_catalog_verified(ngx_etcd_watch_t *watch, uint64_t time)
 
 ngx_etcd_catalog_t *
 ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
-    void (*published)(void *data, ngx_uint_t changed),
-    void (*lost)(void *data), void *data, ngx_log_t *log)
+    ngx_etcd_catalog_published_pt published, void (*lost)(void *data),
+    void *data, ngx_log_t *log)
 {
     u_char              *p;
     ngx_str_t           *name;
@@ -744,7 +746,7 @@ ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog)
 
     ngx_etcd_hash_table_done(&catalog->sets);
     ngx_etcd_fanout_stop(&catalog->fanout);
-    ngx_etcd_dormant_done(&catalog->dormant);
+    ngx_etcd_event_stop(&catalog->dormant.look);
 
     ngx_etcd_event_stop(&catalog->run);
     ngx_etcd_event_stop(&catalog->sweep);

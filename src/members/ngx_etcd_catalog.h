@@ -27,13 +27,15 @@
 
 typedef struct ngx_etcd_catalog_s  ngx_etcd_catalog_t;
 
+typedef void (*ngx_etcd_catalog_published_pt)(void *data, ngx_uint_t changed);
+
 
 /*
  * Called by the agent, which owns the zone.  Memory is of the pool; NULL: no
  * memory.
  */
 ngx_etcd_catalog_t *ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf,
-    ngx_pool_t *pool, void (*published)(void *data, ngx_uint_t changed),
+    ngx_pool_t *pool, ngx_etcd_catalog_published_pt published,
     void (*lost)(void *data), void *data, ngx_log_t *log);
 
 /*

@@ -74,13 +74,6 @@ ngx_etcd_dormant_init(ngx_etcd_dormant_t *dormant, ngx_etcd_set_map_t *map,
 
 
 void
-ngx_etcd_dormant_done(ngx_etcd_dormant_t *dormant)
-{
-    ngx_etcd_event_stop(&dormant->look);
-}
-
-
-void
 ngx_etcd_dormant_add(ngx_etcd_dormant_set_t *set, ngx_etcd_service_t *service)
 {
     ngx_etcd_dormant_t  *dormant;
@@ -140,7 +133,7 @@ ngx_etcd_catalog_set_service(ngx_etcd_catalog_set_t *set,
 }
 
 
-static void
+void
 ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set)
 {
@@ -190,15 +183,6 @@ ngx_etcd_catalog_set_create(ngx_etcd_hash_table_t *sets,
 
 
 void
-ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
-    ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_service_destroy(set->service);
-    ngx_etcd_catalog_set_free(sets, set);
-}
-
-
-void
 ngx_etcd_catalog_set_sleep(ngx_etcd_service_t *service)
 {
     ngx_etcd_catalog_set_t  *set;
@@ -209,30 +193,21 @@ ngx_etcd_catalog_set_sleep(ngx_etcd_service_t *service)
 }
 
 
-/* A key by which an operator releases held members is none of a member. */
-
-static ngx_uint_t
-ngx_etcd_catalog_set_unused(ngx_etcd_service_t *service)
-{
-    ngx_etcd_mirror_t  *mirror;
-
-    mirror = &service->mirror;
-
-    return mirror->entries.n == 0
-           || (mirror->entries.n == 1
-               && ngx_etcd_guard_is_release(&service->guard,
-                                        &ngx_etcd_mirror_first(mirror)->key));
-}
-
-
 ngx_uint_t
 ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
 {
+    ngx_etcd_mirror_t   *mirror;
     ngx_etcd_service_t  *service;
 
     service = set->service;
+    mirror = &service->mirror;
 
-    return ngx_etcd_catalog_set_unused(service)
+    /* a key by which an operator releases held members is none of a member */
+
+    return (mirror->entries.n == 0
+            || (mirror->entries.n == 1
+                && ngx_etcd_guard_is_release(&service->guard,
+                                       &ngx_etcd_mirror_first(mirror)->key)))
            && service->diff.indexed
            && ngx_queue_empty(&service->diff.index.gone)
            && ngx_queue_empty(&service->diff.index.kept)
@@ -250,14 +225,6 @@ ngx_etcd_catalog_report_init(ngx_etcd_catalog_report_t *report,
     report->state = conf->map->state;
     report->nover = conf->map->over;
     report->nunmatched = conf->map->unmatched;
-}
-
-
-void
-ngx_etcd_catalog_report_list(ngx_etcd_catalog_report_t *report)
-{
-    report->nover = 0;
-    report->nunmatched = 0;
 }
 
 

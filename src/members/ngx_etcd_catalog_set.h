@@ -51,7 +51,6 @@ typedef struct {
 
 void ngx_etcd_dormant_init(ngx_etcd_dormant_t *dormant,
     ngx_etcd_set_map_t *map, ngx_log_t *log);
-void ngx_etcd_dormant_done(ngx_etcd_dormant_t *dormant);
 
 /* The leader selects again when a request uses the set. */
 void ngx_etcd_dormant_add(ngx_etcd_dormant_set_t *set,
@@ -101,7 +100,9 @@ ngx_etcd_catalog_set_t *ngx_etcd_catalog_set_create(
     ngx_etcd_hash_table_t *sets, ngx_str_t *prefix,
     ngx_etcd_set_found_t *found, ngx_etcd_service_conf_t *template,
     ngx_etcd_service_owner_t *owner);
-void ngx_etcd_catalog_set_destroy(ngx_etcd_hash_table_t *sets,
+
+/* Frees a set whose service is destroyed. */
+void ngx_etcd_catalog_set_free(ngx_etcd_hash_table_t *sets,
     ngx_etcd_catalog_set_t *set);
 
 /* The leader of a set is not asked for its confirmation until it is used. */
@@ -141,9 +142,6 @@ typedef struct {
 /* The report goes on with what the map has; the rest is zeroed. */
 void ngx_etcd_catalog_report_init(ngx_etcd_catalog_report_t *report,
     ngx_etcd_catalog_conf_t *conf, ngx_log_t *log);
-
-/* A list begins. */
-void ngx_etcd_catalog_report_list(ngx_etcd_catalog_report_t *report);
 
 /* The key does not match the pattern. */
 void ngx_etcd_catalog_report_unmatched(ngx_etcd_catalog_report_t *report,

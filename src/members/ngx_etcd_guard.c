@@ -324,27 +324,6 @@ ngx_etcd_guard_init(ngx_etcd_guard_t *guard)
 }
 
 
-void
-ngx_etcd_guard_done(ngx_etcd_guard_t *guard)
-{
-    ngx_etcd_event_stop(&guard->tick);
-}
-
-
-void
-ngx_etcd_guard_foreign(ngx_etcd_guard_t *guard)
-{
-    guard->foreign = 1;
-}
-
-
-void
-ngx_etcd_guard_listed(ngx_etcd_guard_t *guard)
-{
-    guard->listed = 1;
-}
-
-
 /* The reason holds for all keys that are gone until guard_passed(). */
 
 static void
@@ -425,30 +404,6 @@ ngx_etcd_guard_count(ngx_etcd_guard_t *guard)
 }
 
 
-static void
-ngx_etcd_guard_spare(ngx_etcd_guard_t *guard)
-{
-    guard->spared_until = ngx_etcd_clock() + guard->conf->hold;
-    guard->spared++;
-    guard->dry_holds++;
-    guard->unstored = 1;
-
-    ngx_etcd_guard_count(guard);
-}
-
-
-static void
-ngx_etcd_guard_hold(ngx_etcd_guard_t *guard)
-{
-    ngx_etcd_guard_until(guard, ngx_etcd_clock() + guard->conf->hold);
-
-    guard->holds++;
-    guard->unstored = 1;
-
-    ngx_etcd_guard_count(guard);
-}
-
-
 ngx_uint_t
 ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
 {
@@ -479,12 +434,20 @@ ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
         }
 
         if (guard->conf->dry) {
-            ngx_etcd_guard_spare(guard);
+            guard->spared_until = ngx_etcd_clock() + guard->conf->hold;
+            guard->spared++;
+            guard->dry_holds++;
+            guard->unstored = 1;
+            ngx_etcd_guard_count(guard);
+
             return 0;
         }
     }
 
-    ngx_etcd_guard_hold(guard);
+    ngx_etcd_guard_until(guard, ngx_etcd_clock() + guard->conf->hold);
+    guard->holds++;
+    guard->unstored = 1;
+    ngx_etcd_guard_count(guard);
 
     return 1;
 }

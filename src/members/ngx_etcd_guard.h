@@ -82,6 +82,16 @@ typedef struct {
     void                       (*released)(void *data);
     void                        *data;
 
+    /*
+     * set by the caller, and cleared when the list is judged: keys that a
+     * complete list does not contain will be gone before guard_passed() is
+     * called, and none was removed since it began
+     */
+
+    unsigned                     foreign:1;    /* the list at hand is of another
+                                                  history */
+    unsigned                     listed:1;     /* a list is complete */
+
     /* private */
 
     uint32_t                     most[NGX_ETCD_GUARD_BUCKETS + 1];
@@ -102,28 +112,14 @@ typedef struct {
     ngx_uint_t                   dry_holds;    /* the same */
     unsigned                     unstored:1;   /* the set does not have the
                                                   three */
-    unsigned                     foreign:1;    /* the list at hand is of another
-                                                  history */
-    unsigned                     listed:1;     /* a list is complete, and was
-                                                  not judged */
     unsigned                     told:1;       /* the hold was logged */
 } ngx_etcd_guard_t;
 
 
 void ngx_etcd_guard_init(ngx_etcd_guard_t *guard);
-void ngx_etcd_guard_done(ngx_etcd_guard_t *guard);
 
 /* The index was made from the set. */
 void ngx_etcd_guard_opened(ngx_etcd_guard_t *guard);
-
-/* A list begins that is of another history. */
-void ngx_etcd_guard_foreign(ngx_etcd_guard_t *guard);
-
-/*
- * A list is complete: keys that it does not contain will be gone before
- * guard_passed() is called, and none was removed since it began.
- */
-void ngx_etcd_guard_listed(ngx_etcd_guard_t *guard);
 
 /* Returns 1 if the key, which is gone and has members, is to be held. */
 ngx_uint_t ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key);

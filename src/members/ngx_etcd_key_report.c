@@ -242,17 +242,6 @@ ngx_etcd_key_report(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key,
 }
 
 
-ngx_int_t
-ngx_etcd_key_report_gone(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key)
-{
-    ngx_etcd_reason_t  none;
-
-    ngx_memzero(&none, sizeof(ngx_etcd_reason_t));
-
-    return ngx_etcd_key_report(report, key, &none, 0, 0);
-}
-
-
 void
 ngx_etcd_key_report_unused(ngx_etcd_key_report_t *report, ngx_etcd_key_t *key,
     ngx_etcd_reason_t *reason, int64_t revision)

@@ -61,10 +61,6 @@ ngx_int_t ngx_etcd_key_report(ngx_etcd_key_report_t *report,
     ngx_etcd_key_t *key, ngx_etcd_reason_t *reason, int64_t revision,
     ngx_uint_t partly);
 
-/* The key has no members any more: takes all back.  Results as above. */
-ngx_int_t ngx_etcd_key_report_gone(ngx_etcd_key_report_t *report,
-    ngx_etcd_key_t *key);
-
 /* Whether and why the key is not used; NULL: it is, or it is gone. */
 void ngx_etcd_key_report_unused(ngx_etcd_key_report_t *report,
     ngx_etcd_key_t *key, ngx_etcd_reason_t *reason, int64_t revision);

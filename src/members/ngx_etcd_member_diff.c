@@ -376,7 +376,7 @@ static void
 ngx_etcd_member_diff_shown(ngx_etcd_op_t *op, ngx_etcd_reg_t *reg)
 {
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_slot_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 }
 
 
@@ -576,7 +576,11 @@ ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
 static void
 ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
 {
-    if (ngx_etcd_key_report_gone(&diff->report, key) != NGX_OK) {
+    ngx_etcd_reason_t  none;
+
+    ngx_memzero(&none, sizeof(ngx_etcd_reason_t));
+
+    if (ngx_etcd_key_report(&diff->report, key, &none, 0, 0) != NGX_OK) {
         diff->broken = 1;
     }
 
@@ -632,21 +636,6 @@ ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 }
 
 
-static void
-ngx_etcd_member_diff_keep(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
-{
-    ngx_etcd_member_diff_mark(diff, key, 0);
-    ngx_etcd_index_keep(&diff->index, key);
-
-    if (!diff->kept) {
-        diff->kept = 1;
-        ngx_log_error(NGX_LOG_WARN, diff->log, 0,
-                      "etcd: upstream \"%V\": prefix \"%V\" is empty, "
-                      "its last members are kept", diff->name, diff->prefix);
-    }
-}
-
-
 ngx_int_t
 ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff, uint64_t until)
 {
@@ -675,7 +664,17 @@ ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff, uint64_t until)
             ngx_etcd_index_hold(index, key);
 
         } else if (keep) {
-            ngx_etcd_member_diff_keep(diff, key);
+            ngx_etcd_member_diff_mark(diff, key, 0);
+            ngx_etcd_index_keep(index, key);
+
+            if (!diff->kept) {
+                diff->kept = 1;
+
+                ngx_log_error(NGX_LOG_WARN, diff->log, 0,
+                              "etcd: upstream \"%V\": prefix \"%V\" is empty, "
+                              "its last members are kept", diff->name,
+                              diff->prefix);
+            }
 
         } else {
             ngx_etcd_member_diff_remove(diff, key);

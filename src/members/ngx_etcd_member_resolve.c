@@ -375,18 +375,6 @@ ngx_etcd_member_resolve_sole(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 }
 
 
-/*
- * The shares sum up to the weight, unless there are more addresses than
- * weight.
- */
-
-static ngx_uint_t
-ngx_etcd_member_resolve_share(ngx_uint_t weight, ngx_uint_t n, ngx_uint_t i)
-{
-    return ngx_max(weight / n + (i < weight % n ? 1 : 0), 1);
-}
-
-
 ngx_int_t
 ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key,
@@ -442,7 +430,10 @@ ngx_etcd_member_resolve_member(ngx_etcd_member_diff_t *diff,
     one.beyond = answer->beyond;
 
     for (i = 0; i < n; i++) {
-        one.attr.weight = ngx_etcd_member_resolve_share(one.whole, n, i);
+
+        /* the shares sum up to the weight, unless it is below their number */
+
+        one.attr.weight = ngx_max(one.whole / n + (i < one.whole % n), 1);
 
         ngx_etcd_address_resolved(&one, &address[i].sockaddr,
                                   address[i].socklen);

@@ -152,24 +152,6 @@ ngx_etcd_multi_key_wants(ngx_etcd_service_conf_t *conf, ngx_str_t *key)
 }
 
 
-static ngx_etcd_multi_key_t *
-ngx_etcd_multi_key_create(ngx_etcd_multi_keys_t *groups, ngx_str_t *path)
-{
-    ngx_etcd_multi_key_t  *group;
-
-    group = ngx_etcd_hash_table_add(&groups->map, path,
-                                    sizeof(ngx_etcd_multi_key_t));
-    if (group == NULL) {
-        return NULL;
-    }
-
-    ngx_queue_init(&group->parts);
-    ngx_queue_insert_tail(&groups->groups, &group->queue);
-
-    return group;
-}
-
-
 /* Adds a new key to its group.  NGX_ERROR: no memory. */
 
 static ngx_int_t
@@ -184,11 +166,14 @@ ngx_etcd_multi_key_join(ngx_etcd_multi_keys_t *groups,
     group = ngx_etcd_hash_table_find(&groups->map, &path);
 
     if (group == NULL) {
-        group = ngx_etcd_multi_key_create(groups, &path);
-    }
+        group = ngx_etcd_hash_table_add(&groups->map, &path,
+                                        sizeof(ngx_etcd_multi_key_t));
+        if (group == NULL) {
+            return NGX_ERROR;
+        }
 
-    if (group == NULL) {
-        return NGX_ERROR;
+        ngx_queue_init(&group->parts);
+        ngx_queue_insert_tail(&groups->groups, &group->queue);
     }
 
     part->group = group;

@@ -385,7 +385,7 @@ ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
         }
 
         if (mirror->relisted) {
-            ngx_etcd_guard_listed(&service->guard);
+            service->guard.listed = 1;
         }
     }
 
@@ -413,7 +413,7 @@ ngx_etcd_service_foreign(ngx_etcd_mirror_t *mirror)
 {
     ngx_etcd_service_t  *service = mirror->data;
 
-    ngx_etcd_guard_foreign(&service->guard);
+    service->guard.foreign = 1;
 }
 
 
@@ -577,7 +577,7 @@ ngx_etcd_service_destroy(ngx_etcd_service_t *service)
         service->source->destroy(service);
     }
 
-    ngx_etcd_guard_done(&service->guard);
+    ngx_etcd_event_stop(&service->guard.tick);
 
     ngx_etcd_event_stop(&service->publish);
     ngx_etcd_event_stop(&service->retry);

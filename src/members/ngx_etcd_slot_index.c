@@ -115,7 +115,7 @@ ngx_etcd_slot_index_bytes(u_char *sockaddr, socklen_t socklen)
 }
 
 
-static ngx_etcd_reg_t *
+ngx_etcd_reg_t *
 ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
 {
     return ngx_etcd_slot_index_reg(ngx_etcd_newest_first(address->newest));
@@ -351,13 +351,6 @@ ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
     ngx_etcd_newest_serial(&reg->node) = ++slots->serial;
 
     ngx_etcd_newest_insert(newest, &reg->node);
-}
-
-
-uint32_t
-ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg)
-{
-    return ngx_etcd_slot_index_newest(reg->address)->entry;
 }
 
 

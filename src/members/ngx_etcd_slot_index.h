@@ -121,8 +121,8 @@ ngx_etcd_reg_t *ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots,
 void ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t *reg, uint64_t revision);
 
-/* The entry that the slot of a registration shows: the newest one. */
-uint32_t ngx_etcd_slot_index_shown(ngx_etcd_reg_t *reg);
+/* The registration whose entry the slot of an address shows. */
+ngx_etcd_reg_t *ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address);
 
 /*
  * Frees a registration.  Returns the entry that its slot shows then; 0: the

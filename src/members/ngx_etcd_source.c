@@ -35,7 +35,7 @@ static const ngx_etcd_source_t  ngx_etcd_source_single = {
 const ngx_etcd_source_t *
 ngx_etcd_source_members(ngx_etcd_service_conf_t *conf)
 {
-    return ngx_etcd_format_grouped(conf->member.format)
+    return (conf->member.format->takes & NGX_ETCD_TAKES_GROUPS)
            ? &ngx_etcd_multi_key_source : &ngx_etcd_source_single;
 }
 

@@ -118,26 +118,6 @@ ngx_etcd_table_cache_find(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
 }
 
 
-/* Waits as a first read does, if the owner changes the map. */
-
-static ngx_int_t
-ngx_etcd_table_cache_seek(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
-    ngx_etcd_set_found_t *found)
-{
-    uint64_t   deadline;
-    ngx_int_t  rc;
-
-    deadline = ngx_etcd_time_budget_now() + NGX_ETCD_TABLE_WAIT;
-
-    do {
-        rc = ngx_etcd_set_map_find(cache->zone, cache->map, prefix, found);
-
-    } while (rc == NGX_AGAIN && ngx_etcd_time_budget_now() < deadline);
-
-    return rc;
-}
-
-
 static ngx_etcd_cached_table_t *
 ngx_etcd_table_cache_create(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
     ngx_etcd_member_set_t *set)
@@ -268,13 +248,23 @@ ngx_etcd_table_t *
 ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
     ngx_int_t *rc)
 {
+    uint64_t                  deadline;
     ngx_etcd_set_found_t      found;
     ngx_etcd_cached_table_t  *cached;
 
     cached = ngx_etcd_table_cache_find(cache, prefix);
 
     if (cached == NULL) {
-        *rc = ngx_etcd_table_cache_seek(cache, prefix, &found);
+
+        /* waits as a first read does, if the owner changes the map */
+
+        deadline = ngx_etcd_time_budget_now() + NGX_ETCD_TABLE_WAIT;
+
+        do {
+            *rc = ngx_etcd_set_map_find(cache->zone, cache->map, prefix,
+                                        &found);
+
+        } while (*rc == NGX_AGAIN && ngx_etcd_time_budget_now() < deadline);
 
         if (*rc != NGX_OK) {
             return NULL;
@@ -411,25 +401,6 @@ ngx_etcd_table_cache_busy(ngx_etcd_cached_table_t *cached)
 }
 
 
-/* Gives up a table that is idle; returns 0 if it was used lately. */
-
-static ngx_uint_t
-ngx_etcd_table_cache_idle(ngx_etcd_table_cache_t *cache,
-    ngx_etcd_cached_table_t *cached)
-{
-    if (ngx_current_msec - cached->asked < cache->idle) {
-        return 0;
-    }
-
-    if (!ngx_etcd_table_cache_busy(cached)) {
-        ngx_etcd_table_cache_leave(cache, cached);
-        ngx_etcd_table_cache_free(cache, cached);
-    }
-
-    return 1;
-}
-
-
 void
 ngx_etcd_table_cache_tick(ngx_etcd_table_cache_t *cache)
 {
@@ -454,19 +425,21 @@ ngx_etcd_table_cache_tick(ngx_etcd_table_cache_t *cache)
         }
     }
 
-    q = ngx_queue_last(&cache->used);
-
-    for (i = 0;
+    for (i = 0, q = ngx_queue_last(&cache->used);
          i < NGX_ETCD_TABLE_CACHE_IDLE && q != ngx_queue_sentinel(&cache->used);
-         i++)
+         i++, q = next)
     {
         next = ngx_queue_prev(q);
+        cached = ngx_etcd_table_cache_at(q);
 
-        if (!ngx_etcd_table_cache_idle(cache, ngx_etcd_table_cache_at(q))) {
+        if (ngx_current_msec - cached->asked < cache->idle) {
             break;
         }
 
-        q = next;
+        if (!ngx_etcd_table_cache_busy(cached)) {
+            ngx_etcd_table_cache_leave(cache, cached);
+            ngx_etcd_table_cache_free(cache, cached);
+        }
     }
 
     if (!cache->rules->leader) {

@@ -180,7 +180,7 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 
         ngx_etcd_slot_index_renew(&keys->index.slots, reg, revision);
         op->serial = ngx_etcd_newest_serial(&reg->node);
-        op->shown = ngx_etcd_slot_index_shown(reg);
+        op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 
         return NGX_OK;
     }
@@ -206,7 +206,7 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
     }
 
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_slot_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 
     return NGX_OK;
 }
@@ -642,7 +642,7 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
 
     ngx_etcd_slot_index_renew(&keys->index.slots, reg, op->revision);
     op->serial = ngx_etcd_newest_serial(&reg->node);
-    op->shown = ngx_etcd_slot_index_shown(reg);
+    op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 
     ngx_etcd_unit_publish(keys);
 }

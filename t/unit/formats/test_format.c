@@ -41,10 +41,10 @@ test_format_groups(ngx_pool_t *pool)
     const ngx_etcd_format_t  *format;
 
     format = ngx_etcd_format_find(tap_string(pool, "json"));
-    tap_check(!ngx_etcd_format_grouped(format));
+    tap_check(!(format->takes & NGX_ETCD_TAKES_GROUPS));
 
     format = ngx_etcd_format_find(tap_string(pool, "traefik"));
-    tap_check(ngx_etcd_format_grouped(format));
+    tap_check(format->takes & NGX_ETCD_TAKES_GROUPS);
     tap_check(ngx_etcd_format_part(format, tap_string(pool, "url")));
     tap_check(ngx_etcd_format_part(format, tap_string(pool, "weight")));
     tap_check(!ngx_etcd_format_part(format, tap_string(pool, "urls")));
