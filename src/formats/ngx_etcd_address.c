@@ -555,12 +555,15 @@ ngx_etcd_address_json_port(json_t *port, ngx_uint_t otherwise)
 
 ngx_int_t
 ngx_etcd_address_set_host(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
-    char *host_field, json_t *host, char *port_field, json_t *port,
-    ngx_uint_t otherwise)
+    json_t *host, json_t *port, ngx_uint_t otherwise)
 {
     int         family;
+    char       *host_field, *port_field;
     ngx_int_t   n;
     ngx_str_t   text, ip;
+
+    host_field = ngx_etcd_json_pointer_name(&d->layout->host);
+    port_field = ngx_etcd_json_pointer_name(&d->layout->port);
 
     if (ngx_etcd_json_string(host, &text) != NGX_OK) {
         return ngx_etcd_decode_invalid_json(d, host_field, host,

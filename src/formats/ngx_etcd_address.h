@@ -48,13 +48,13 @@ ngx_int_t ngx_etcd_address_set_key(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member);
 
 /*
- * Sets the address from separate values for host and port: an IP address with
- * optional brackets, and a number, maybe as a string.  Without a port it is
- * "otherwise", or that of the configuration.
+ * Sets the address from the values that the layout has for host and port: an IP
+ * address with optional brackets, and a number, maybe as a string.  Without a
+ * port it is "otherwise", or that of the configuration.
  */
 ngx_int_t ngx_etcd_address_set_host(ngx_etcd_decode_t *d,
-    ngx_etcd_member_t *member, char *host_field, json_t *host,
-    char *port_field, json_t *port, ngx_uint_t otherwise);
+    ngx_etcd_member_t *member, json_t *host, json_t *port,
+    ngx_uint_t otherwise);
 
 /* Returns 1 if the last segment of the key is an address. */
 ngx_uint_t ngx_etcd_address_in_key(ngx_str_t *key);

@@ -309,10 +309,7 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         host = ngx_etcd_layout_get(node, &layout->host);
 
         if (host != NULL) {
-            return ngx_etcd_address_set_host(d, member,
-                                     ngx_etcd_json_pointer_name(&layout->host),
-                                     host,
-                                     ngx_etcd_json_pointer_name(&layout->port),
+            return ngx_etcd_address_set_host(d, member, host,
                                      ngx_etcd_layout_get(node, &layout->port),
                                      ngx_etcd_layout_port(d));
         }

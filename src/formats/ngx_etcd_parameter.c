@@ -40,21 +40,6 @@ static const ngx_etcd_parameter_path_t  ngx_etcd_parameter_paths[] = {
 
 
 static ngx_int_t
-ngx_etcd_parameter_scheme(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
-    char **err)
-{
-    if (value->len == 0) {
-        *err = "invalid value";
-        return NGX_ERROR;
-    }
-
-    conf->scheme = *value;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
 ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     ngx_pool_t *pool, char **err)
 {
@@ -105,42 +90,6 @@ ngx_etcd_parameter_tag(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
     }
 
     *tag = parsed;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_etcd_parameter_lease(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
-    char **err)
-{
-    conf->lease = ngx_etcd_str_is(value, "required");
-
-    if (!conf->lease && !ngx_etcd_str_is(value, "any")) {
-        *err = "it is neither \"required\" nor \"any\"";
-        return NGX_ERROR;
-    }
-
-    return NGX_OK;
-}
-
-
-/* The port of addresses without one. */
-
-static ngx_int_t
-ngx_etcd_parameter_port(ngx_etcd_member_conf_t *conf, ngx_str_t *value,
-    char **err)
-{
-    ngx_int_t  port;
-
-    port = ngx_atoi(value->data, value->len);
-
-    if (port < 1 || port > 65535) {
-        *err = "it is not a port from 1 to 65535";
-        return NGX_ERROR;
-    }
-
-    conf->port = port;
 
     return NGX_OK;
 }
@@ -283,26 +232,47 @@ ngx_int_t
 ngx_etcd_parameter(ngx_etcd_member_conf_t *conf, ngx_str_t *parameter,
     ngx_pool_t *pool, char **err)
 {
-    ngx_int_t  rc;
+    ngx_int_t  rc, port;
     ngx_str_t  name, value;
 
     if (!ngx_etcd_str_cut(parameter, '=', &name, &value)) {
         return NGX_DECLINED;
     }
 
+    rc = NGX_OK;
+
     if (ngx_etcd_str_is(&name, "scheme")) {
-        rc = ngx_etcd_parameter_scheme(conf, &value, err);
+        if (value.len == 0) {
+            *err = "invalid value";
+            return NGX_ERROR;
+        }
+
+        conf->scheme = value;
 
     } else if (ngx_etcd_str_is(&name, "tag")) {
         rc = ngx_etcd_parameter_tag(conf, &value, pool, err);
 
     } else if (ngx_etcd_str_is(&name, "lease")) {
-        rc = ngx_etcd_parameter_lease(conf, &value, err);
+        conf->lease = ngx_etcd_str_is(&value, "required");
+
+        if (!conf->lease && !ngx_etcd_str_is(&value, "any")) {
+            *err = "it is neither \"required\" nor \"any\"";
+            return NGX_ERROR;
+        }
 
     } else if (ngx_etcd_str_is(&name, "port")
                && (value.len == 0 || value.data[0] != '/'))
     {
-        rc = ngx_etcd_parameter_port(conf, &value, err);
+        /* the port of addresses without one */
+
+        port = ngx_atoi(value.data, value.len);
+
+        if (port < 1 || port > 65535) {
+            *err = "it is not a port from 1 to 65535";
+            return NGX_ERROR;
+        }
+
+        conf->port = port;
 
     } else {
         rc = ngx_etcd_parameter_pointer(conf, &name, &value, pool, err);
