@@ -71,10 +71,9 @@ ngx_etcd_metric_head(ngx_etcd_text_buffer_t *out,
 
 
 static void
-ngx_etcd_metric_line(ngx_etcd_text_buffer_t *out,
+ngx_etcd_metric_begin(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_metric_t *metric, const char *suffix,
-    ngx_etcd_metric_label_t *labels, ngx_uint_t n, uint64_t value,
-    ngx_etcd_metric_scale_e scale)
+    ngx_etcd_metric_label_t *labels, ngx_uint_t n)
 {
     ngx_uint_t  i;
 
@@ -89,7 +88,15 @@ ngx_etcd_metric_line(ngx_etcd_text_buffer_t *out,
     }
 
     ngx_etcd_metric_text(out, n == 0 ? " " : "} ");
+}
 
+
+/* the rest of the line */
+
+static void
+ngx_etcd_metric_value(ngx_etcd_text_buffer_t *out, uint64_t value,
+    ngx_etcd_metric_scale_e scale)
+{
     if (value == NGX_ETCD_METRIC_INFINITE) {
         ngx_etcd_text_buffer_literal(out, "+Inf\n");
         return;
@@ -120,8 +127,9 @@ ngx_etcd_metric_sample(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_metric_t *metric, ngx_etcd_metric_label_t *labels,
     ngx_uint_t n, uint64_t value)
 {
-    ngx_etcd_metric_line(out, metric, ngx_etcd_metric_suffix(metric), labels,
-                         n, value, metric->scale);
+    ngx_etcd_metric_begin(out, metric, ngx_etcd_metric_suffix(metric), labels,
+                          n);
+    ngx_etcd_metric_value(out, value, metric->scale);
 }
 
 
@@ -156,17 +164,17 @@ ngx_etcd_metric_histogram(ngx_etcd_text_buffer_t *out,
         le->value.data = buf;
         le->value.len = last - buf;
 
-        ngx_etcd_metric_line(out, metric, "_bucket", labels, n + 1, count,
-                             NGX_ETCD_METRIC_WHOLE);
+        ngx_etcd_metric_begin(out, metric, "_bucket", labels, n + 1);
+        ngx_etcd_metric_value(out, count, NGX_ETCD_METRIC_WHOLE);
     }
 
     count += histogram->counts[i];
     ngx_str_set(&le->value, "+Inf");
 
-    ngx_etcd_metric_line(out, metric, "_bucket", labels, n + 1, count,
-                         NGX_ETCD_METRIC_WHOLE);
-    ngx_etcd_metric_line(out, metric, "_sum", labels, n, histogram->sum,
-                         NGX_ETCD_METRIC_MICRO);
-    ngx_etcd_metric_line(out, metric, "_count", labels, n, count,
-                         NGX_ETCD_METRIC_WHOLE);
+    ngx_etcd_metric_begin(out, metric, "_bucket", labels, n + 1);
+    ngx_etcd_metric_value(out, count, NGX_ETCD_METRIC_WHOLE);
+    ngx_etcd_metric_begin(out, metric, "_sum", labels, n);
+    ngx_etcd_metric_value(out, histogram->sum, NGX_ETCD_METRIC_MICRO);
+    ngx_etcd_metric_begin(out, metric, "_count", labels, n);
+    ngx_etcd_metric_value(out, count, NGX_ETCD_METRIC_WHOLE);
 }

@@ -370,31 +370,13 @@ ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
 }
 
 
-static ngx_int_t
-ngx_etcd_metrics_row(ngx_etcd_status_t *status,
-    const ngx_etcd_status_kind_t *kind, const ngx_etcd_status_field_t *field)
-{
-    void  *object;
-
-    object = kind->row(status);
-    if (object == NULL) {
-        return NGX_OK;
-    }
-
-    ngx_etcd_metrics_samples(&status->out, kind, field, object);
-
-    status->row++;
-
-    return NGX_AGAIN;
-}
-
-
 /* The stage is the index of the field, the row the index of the object. */
 
 static ngx_int_t
 ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
 {
+    void                           *object;
     ngx_int_t                       rc;
     const ngx_etcd_status_field_t  *field;
 
@@ -415,12 +397,20 @@ ngx_etcd_metrics_walk(ngx_etcd_status_t *status,
                              status->openmetrics);
     }
 
-    rc = (kind == &ngx_etcd_status_members)
-         ? ngx_etcd_metrics_each_member(status, field)
-         : ngx_etcd_metrics_row(status, kind, field);
+    if (kind == &ngx_etcd_status_members) {
+        rc = ngx_etcd_metrics_each_member(status, field);
+        if (rc != NGX_OK) {
+            return rc;
+        }
 
-    if (rc != NGX_OK) {
-        return rc;
+    } else {
+        object = kind->row(status);
+        if (object != NULL) {
+            ngx_etcd_metrics_samples(&status->out, kind, field, object);
+            status->row++;
+
+            return NGX_AGAIN;
+        }
     }
 
     status->stage++;

@@ -11,6 +11,7 @@
 #include <ngx_etcd_prefer.h>
 #include <ngx_etcd_status.h>
 #include <ngx_etcd_str.h>
+#include <ngx_etcd_version.h>
 
 
 static ngx_int_t
@@ -209,26 +210,52 @@ ngx_etcd_status_read(ngx_etcd_status_t *status)
 void *
 ngx_etcd_status_row_nginx(ngx_etcd_status_t *status)
 {
+    uint64_t                  owner;
+    ngx_etcd_conf_t         **ecf;
+    ngx_etcd_status_nginx_t  *nginx;
+
     if (status->row != 0) {
         return NULL;
     }
 
-    ngx_etcd_status_object_nginx(&status->object.nginx, status->conf);
+    ecf = status->conf->clusters.elts;
+    owner = status->conf->clusters.nelts ? ngx_etcd_zone_owner(&ecf[0]->zone)
+                                         : 0;
+    nginx = &status->object.nginx;
 
-    return &status->object.nginx;
+    ngx_str_set(&nginx->version, NGX_ETCD_VERSION);
+    ngx_str_set(&nginx->nginx, NGINX_VERSION);
+    nginx->build = 1;
+    nginx->agent.pid = ngx_etcd_zone_owner_pid(owner);
+    nginx->agent.epoch = ngx_etcd_zone_owner_epoch(owner);
+
+    return nginx;
 }
 
 
 void *
 ngx_etcd_status_row_zone(ngx_etcd_status_t *status)
 {
+    ngx_uint_t               i;
+    ngx_etcd_conf_t        **ecf;
+    ngx_etcd_status_zone_t  *zone;
+
     if (status->row != 0) {
         return NULL;
     }
 
-    ngx_etcd_status_object_zone(&status->object.zone, status->conf);
+    zone = &status->object.zone;
+    ngx_memzero(zone, sizeof(ngx_etcd_status_zone_t));
 
-    return &status->object.zone;
+    ecf = status->conf->clusters.elts;
+
+    for (i = 0; i < status->conf->clusters.nelts; i++) {
+        zone->size += ecf[i]->zone_size;
+        zone->used += ngx_etcd_zone_used(&ecf[i]->zone);
+        zone->stall = ngx_max(zone->stall, (int64_t) ecf[i]->zone.sh->stall);
+    }
+
+    return zone;
 }
 
 
@@ -336,16 +363,6 @@ ngx_etcd_status_row_lock(ngx_etcd_status_t *status)
 }
 
 
-static ngx_uint_t
-ngx_etcd_status_row_same(ngx_etcd_set_variable_t *one,
-    ngx_etcd_set_variable_t *two)
-{
-    return one->map == two->map
-           && ngx_etcd_str_equal(&one->key, &two->key)
-           && ngx_etcd_str_equal(&one->otherwise, &two->otherwise);
-}
-
-
 /*
  * Returns the number, from 1, of a variable among those with the same name;
  * 0: the same variable with the same key has been shown.
@@ -364,7 +381,11 @@ ngx_etcd_status_row_number(ngx_etcd_set_variable_t **variables, ngx_uint_t n)
             continue;
         }
 
-        if (ngx_etcd_status_row_same(variables[i], variables[n])) {
+        if (variables[i]->map == variables[n]->map
+            && ngx_etcd_str_equal(&variables[i]->key, &variables[n]->key)
+            && ngx_etcd_str_equal(&variables[i]->otherwise,
+                                  &variables[n]->otherwise))
+        {
             return 0;
         }
 

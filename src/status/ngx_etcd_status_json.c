@@ -313,24 +313,6 @@ ngx_etcd_status_json_upstream(ngx_etcd_status_t *status,
 }
 
 
-/* The set as an upstream of a fixed prefix. */
-
-static ngx_int_t
-ngx_etcd_status_json_one(ngx_etcd_status_t *status)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_status_json_upstream(status, &status->one,
-                                       status->stage
-                                       - NGX_ETCD_STATUS_JSON_ONE);
-    if (rc == NGX_OK) {
-        ngx_etcd_text_buffer_literal(&status->out, "}");
-    }
-
-    return rc;
-}
-
-
 /* Sets are listed only for an upstream that is asked for. */
 
 static ngx_int_t
@@ -386,7 +368,17 @@ ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
         break;
 
     default: /* NGX_ETCD_STATUS_JSON_ONE and what follows */
-        return ngx_etcd_status_json_one(status);
+
+        /* the set as an upstream of a fixed prefix */
+
+        rc = ngx_etcd_status_json_upstream(status, &status->one,
+                                           status->stage
+                                           - NGX_ETCD_STATUS_JSON_ONE);
+        if (rc == NGX_OK) {
+            ngx_etcd_text_buffer_literal(&status->out, "}");
+        }
+
+        return rc;
     }
 
     return ngx_etcd_status_json_next(status, rc);
@@ -448,6 +440,8 @@ ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
 {
     ngx_pid_t                    pid;
     ngx_uint_t                   i, n, number;
+    ngx_msec_int_t               since;
+    ngx_etcd_lock_entry_t       *entry;
     ngx_etcd_lock_entry_t        entries[NGX_ETCD_LOCK_TABLE_ROWS];
     ngx_etcd_status_lock_row_t  *row;
 
@@ -461,7 +455,19 @@ ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
          number++)
     {
         for (i = 0; i < n; i++) {
-            ngx_etcd_status_object_lock_row(row, &entries[i], pid);
+            entry = &entries[i];
+
+            row->key.data = entry->key;
+            row->key.len = entry->key_len;
+            row->pid = pid;
+            row->token = entry->token;
+            row->waiting = entry->waiting;
+
+            /* Another worker's clock may be slightly ahead. */
+
+            since = (ngx_msec_int_t) (ngx_current_msec - entry->since);
+            row->since = ngx_max(since, 0);
+
             ngx_etcd_status_json_item(status, fields, row);
         }
     }

@@ -14,7 +14,6 @@
 #include <ngx_etcd_db_space.h>
 #include <ngx_etcd_server_versions.h>
 #include <ngx_etcd_status_object.h>
-#include <ngx_etcd_version.h>
 
 
 ngx_str_t  ngx_etcd_status_cluster_states[] = {
@@ -49,60 +48,6 @@ ngx_str_t  ngx_etcd_status_endpoint_states[] = {
     ngx_string("failed"),
     ngx_null_string
 };
-
-
-void
-ngx_etcd_status_object_nginx(ngx_etcd_status_nginx_t *nginx,
-    ngx_etcd_main_conf_t *conf)
-{
-    uint64_t           owner;
-    ngx_etcd_conf_t  **ecf;
-
-    ecf = conf->clusters.elts;
-    owner = conf->clusters.nelts ? ngx_etcd_zone_owner(&ecf[0]->zone) : 0;
-
-    ngx_str_set(&nginx->version, NGX_ETCD_VERSION);
-    ngx_str_set(&nginx->nginx, NGINX_VERSION);
-
-    nginx->build = 1;
-    nginx->agent.pid = ngx_etcd_zone_owner_pid(owner);
-    nginx->agent.epoch = ngx_etcd_zone_owner_epoch(owner);
-}
-
-
-void
-ngx_etcd_status_object_zone(ngx_etcd_status_zone_t *zone,
-    ngx_etcd_main_conf_t *conf)
-{
-    ngx_uint_t         i;
-    ngx_etcd_conf_t  **ecf;
-
-    ngx_memzero(zone, sizeof(ngx_etcd_status_zone_t));
-
-    ecf = conf->clusters.elts;
-
-    for (i = 0; i < conf->clusters.nelts; i++) {
-        zone->size += ecf[i]->zone_size;
-        zone->used += ngx_etcd_zone_used(&ecf[i]->zone);
-        zone->stall = ngx_max(zone->stall, (int64_t) ecf[i]->zone.sh->stall);
-    }
-}
-
-
-static int64_t
-ngx_etcd_status_object_agent_up(ngx_etcd_conf_t *ecf)
-{
-    ngx_msec_int_t  silence;
-
-    if (!ngx_etcd_agent_wanted(ecf)) {
-        return NGX_ETCD_STATUS_ABSENT;
-    }
-
-    silence = (ngx_msec_int_t) (ngx_current_msec - ecf->zone.sh->heartbeat);
-
-    return ngx_etcd_zone_owner(&ecf->zone) != 0
-           && silence <= NGX_ETCD_AGENT_STALE;
-}
 
 
 static void
@@ -232,9 +177,11 @@ void
 ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     ngx_etcd_conf_t *ecf)
 {
+    ngx_msec_int_t            silence;
     ngx_etcd_zone_cluster_t  *zc;
 
     zc = &ecf->zone.sh->cluster;
+    silence = (ngx_msec_int_t) (ngx_current_msec - ecf->zone.sh->heartbeat);
 
     cluster->name = ecf->name;
     cluster->state = ngx_etcd_status_cluster_states[
@@ -244,7 +191,13 @@ ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     cluster->id.len = ngx_sprintf(cluster->id_text, "%xL", zc->cluster_id)
                       - cluster->id_text;
 
-    cluster->agent_up = ngx_etcd_status_object_agent_up(ecf);
+    cluster->agent_up = NGX_ETCD_STATUS_ABSENT;
+
+    if (ngx_etcd_agent_wanted(ecf)) {
+        cluster->agent_up = (ngx_etcd_zone_owner(&ecf->zone) != 0
+                             && silence <= NGX_ETCD_AGENT_STALE);
+    }
+
     cluster->revision = ngx_etcd_peer_data_known(ecf);
     cluster->staleness = ngx_etcd_zone_staleness(&ecf->zone);
     cluster->reconnects = zc->reconnects;
@@ -620,23 +573,6 @@ ngx_etcd_status_object_lock(ngx_etcd_status_lock_t *lock,
     lock->timeouts = stats->timeouts;
     lock->lost = stats->lost;
     lock->handoffs = stats->handoffs;
-}
-
-
-void
-ngx_etcd_status_object_lock_row(ngx_etcd_status_lock_row_t *row,
-    ngx_etcd_lock_entry_t *entry, ngx_pid_t pid)
-{
-    ngx_etcd_status_object_str(&row->key, entry->key, entry->key_len);
-
-    row->pid = pid;
-    row->token = entry->token;
-    row->waiting = entry->waiting;
-
-    /* Another worker's clock may be slightly ahead. */
-
-    row->since = ngx_max((ngx_msec_int_t) (ngx_current_msec - entry->since),
-                         0);
 }
 
 

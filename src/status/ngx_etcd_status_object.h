@@ -308,10 +308,6 @@ typedef struct {
 } ngx_etcd_status_event_t;
 
 
-void ngx_etcd_status_object_nginx(ngx_etcd_status_nginx_t *nginx,
-    ngx_etcd_main_conf_t *conf);
-void ngx_etcd_status_object_zone(ngx_etcd_status_zone_t *zone,
-    ngx_etcd_main_conf_t *conf);
 void ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     ngx_etcd_conf_t *ecf);
 
@@ -344,8 +340,6 @@ void ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
     ngx_etcd_campaign_t *campaign, ngx_uint_t ask);
 void ngx_etcd_status_object_lock(ngx_etcd_status_lock_t *lock,
     ngx_etcd_lock_name_t *name);
-void ngx_etcd_status_object_lock_row(ngx_etcd_status_lock_row_t *row,
-    ngx_etcd_lock_entry_t *entry, ngx_pid_t pid);
 void ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
     ngx_etcd_set_variable_t *sv);
 void ngx_etcd_status_object_event(ngx_etcd_status_event_t *event,
