@@ -71,25 +71,6 @@ ngx_etcd_value_change_done(ngx_etcd_value_map_conf_t *conf,
 }
 
 
-static ngx_etcd_change_e
-ngx_etcd_value_change_kind(ngx_etcd_value_change_t *change,
-    ngx_etcd_value_node_t *old)
-{
-    switch (change->op) {
-
-    case NGX_ETCD_VALUE_REMOVE:
-        return NGX_ETCD_CHANGE_REMOVE;
-
-    case NGX_ETCD_VALUE_REFUSE:
-        return NGX_ETCD_CHANGE_INVALID;
-
-    default: /* NGX_ETCD_VALUE_PUT */
-        return (old != NULL && old->modified != 0) ? NGX_ETCD_CHANGE_UPDATE
-                                                   : NGX_ETCD_CHANGE_ADD;
-    }
-}
-
-
 static ngx_etcd_value_node_t *
 ngx_etcd_value_change_node(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change)
@@ -155,11 +136,16 @@ ngx_etcd_value_change_prepare(ngx_etcd_value_map_conf_t *conf,
                                                           : 0;
     step->source = change->source;
 
-    change->change = ngx_etcd_value_change_kind(change, step->old);
-
     if (change->op == NGX_ETCD_VALUE_REMOVE) {
+        change->change = NGX_ETCD_CHANGE_REMOVE;
+
         return (step->old != NULL) ? NGX_OK : NGX_DONE;
     }
+
+    change->change = (change->op == NGX_ETCD_VALUE_REFUSE)
+                     ? NGX_ETCD_CHANGE_INVALID
+                     : (step->old != NULL && step->old->modified != 0)
+                       ? NGX_ETCD_CHANGE_UPDATE : NGX_ETCD_CHANGE_ADD;
 
     if (step->old == NULL) {
         if (*room == 0) {
