@@ -120,33 +120,6 @@ ngx_etcd_catalog_settled(ngx_etcd_catalog_t *catalog)
 }
 
 
-/*
- * The last key of a set is gone.  If requests wait for members ("etcd_wait"),
- * the set stays for as long as a request may wait.
- */
-
-static void
-ngx_etcd_catalog_emptied(ngx_etcd_catalog_set_t *set)
-{
-    ngx_etcd_catalog_t  *catalog;
-
-    catalog = set->catalog;
-
-    if (set->empty || set->queued) {
-        return;
-    }
-
-    set->empty = 1;
-    set->emptied = ngx_current_msec;
-    ngx_queue_insert_tail(&catalog->empty, &set->queue);
-
-    if (!catalog->sweep.timer_set) {
-        ngx_add_timer(&catalog->sweep, catalog->conf->linger == 0
-                                       ? 1 : NGX_ETCD_CATALOG_SWEEP);
-    }
-}
-
-
 /* Called after an attempt to publish a set. */
 
 static void
@@ -167,8 +140,22 @@ ngx_etcd_catalog_settle(ngx_etcd_catalog_set_t *set)
         ngx_etcd_catalog_settled(catalog);
     }
 
-    if (ngx_etcd_catalog_set_empty(set)) {
-        ngx_etcd_catalog_emptied(set);
+    if (set->empty || set->queued || !ngx_etcd_catalog_set_empty(set)) {
+        return;
+    }
+
+    /*
+     * The last key of a set is gone.  If requests wait for members
+     * ("etcd_wait"), the set stays for as long as a request may wait.
+     */
+
+    set->empty = 1;
+    set->emptied = ngx_current_msec;
+    ngx_queue_insert_tail(&catalog->empty, &set->queue);
+
+    if (!catalog->sweep.timer_set) {
+        ngx_add_timer(&catalog->sweep, catalog->conf->linger == 0
+                                       ? 1 : NGX_ETCD_CATALOG_SWEEP);
     }
 }
 

@@ -374,25 +374,6 @@ ngx_etcd_guard_turn(ngx_etcd_guard_t *guard)
 }
 
 
-/* Returns the number of keys that have to stay. */
-
-static ngx_uint_t
-ngx_etcd_guard_floor(ngx_etcd_guard_t *guard)
-{
-    ngx_uint_t  i, most;
-
-    ngx_etcd_guard_turn(guard);
-
-    most = 0;
-
-    for (i = 0; i <= NGX_ETCD_GUARD_BUCKETS; i++) {
-        most = ngx_max(most, guard->most[i]);
-    }
-
-    return (most * guard->conf->keep + 99) / 100;
-}
-
-
 static void
 ngx_etcd_guard_count(ngx_etcd_guard_t *guard)
 {
@@ -407,6 +388,7 @@ ngx_etcd_guard_count(ngx_etcd_guard_t *guard)
 ngx_uint_t
 ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
 {
+    ngx_uint_t         i, most;
     ngx_etcd_index_t  *index;
 
     if (guard->conf->hold == 0 || key->freed) {
@@ -426,9 +408,18 @@ ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
 
     if (guard->reason == NGX_ETCD_GUARD_SHARE) {
         index = guard->index;
+        most = 0;
+
+        ngx_etcd_guard_turn(guard);
+
+        for (i = 0; i <= NGX_ETCD_GUARD_BUCKETS; i++) {
+            most = ngx_max(most, guard->most[i]);
+        }
+
+        /* the number of keys that have to stay is rounded up */
 
         if (index->live + index->nheld + guard->spared
-            >= ngx_etcd_guard_floor(guard))
+            >= (most * guard->conf->keep + 99) / 100)
         {
             return 0;
         }

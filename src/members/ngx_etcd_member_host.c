@@ -21,14 +21,14 @@ ngx_etcd_member_host_mark(ngx_etcd_member_host_t *hosts)
 }
 
 
-static ngx_etcd_member_host_t *
-ngx_etcd_member_host_find(ngx_etcd_member_host_t *hosts,
-    ngx_etcd_member_t *member)
+ngx_etcd_member_host_t *
+ngx_etcd_member_host_get(ngx_etcd_resolver_t *resolver,
+    ngx_etcd_member_host_t **hosts, ngx_etcd_member_t *member, ngx_log_t *log)
 {
     ngx_str_t               *name;
     ngx_etcd_member_host_t  *host;
 
-    for (host = hosts; host != NULL; host = host->next) {
+    for (host = *hosts; host != NULL; host = host->next) {
         name = ngx_etcd_resolver_text(host->use.name);
 
         if (host->port == member->port
@@ -37,18 +37,6 @@ ngx_etcd_member_host_find(ngx_etcd_member_host_t *hosts,
             break;
         }
     }
-
-    return host;
-}
-
-
-ngx_etcd_member_host_t *
-ngx_etcd_member_host_get(ngx_etcd_resolver_t *resolver,
-    ngx_etcd_member_host_t **hosts, ngx_etcd_member_t *member, ngx_log_t *log)
-{
-    ngx_etcd_member_host_t  *host;
-
-    host = ngx_etcd_member_host_find(*hosts, member);
 
     if (host == NULL) {
         host = ngx_calloc(sizeof(ngx_etcd_member_host_t), log);
