@@ -162,38 +162,18 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
 }
 
 
-static void
-ngx_etcd_metrics_add(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream)
-{
-    ngx_uint_t                      i;
-    ngx_etcd_member_pack_t          record;
-    ngx_etcd_view_member_t         *member;
-    ngx_etcd_status_member_state_e  state;
-
-    for (i = 0; i < status->view.n; i++) {
-        member = &status->view.members[i];
-
-        ngx_etcd_member_pack_read(&record, member->payload);
-
-        state = ngx_etcd_status_object_member_state(upstream->lowest, &record,
-                                                    member);
-
-        upstream->states[state]++;
-        upstream->conns += member->conns;
-        upstream->fails += member->fails;
-    }
-}
-
-
 /* Stage 0: open the view of the row; stage 1: read the view. */
 
 static ngx_int_t
 ngx_etcd_metrics_count(ngx_etcd_status_t *status,
     const ngx_etcd_status_kind_t *kind)
 {
-    ngx_int_t                    rc;
-    ngx_etcd_status_upstream_t  *upstream;
+    ngx_int_t                       rc;
+    ngx_uint_t                      i;
+    ngx_etcd_member_pack_t          record;
+    ngx_etcd_view_member_t         *member;
+    ngx_etcd_status_upstream_t     *upstream;
+    ngx_etcd_status_member_state_e  state;
 
     upstream = ngx_etcd_status_upstreams.row(status);
     if (upstream == NULL) {
@@ -218,7 +198,16 @@ ngx_etcd_metrics_count(ngx_etcd_status_t *status,
         return rc;
     }
 
-    ngx_etcd_metrics_add(status, upstream);
+    for (i = 0; i < status->view.n; i++) {
+        member = &status->view.members[i];
+
+        ngx_etcd_member_pack_read(&record, member->payload);
+        state = ngx_etcd_status_object_member_state(upstream->lowest, &record,
+                                                    member);
+        upstream->states[state]++;
+        upstream->conns += member->conns;
+        upstream->fails += member->fails;
+    }
 
     if (rc == NGX_DONE) {
         upstream->requests = ngx_etcd_view_requests(&status->view);

@@ -75,33 +75,6 @@ ngx_etcd_status_object_database(ngx_etcd_status_cluster_t *cluster,
 }
 
 
-/* Before there is an agent, no endpoints are published. */
-
-static void
-ngx_etcd_status_object_configured(ngx_etcd_conf_t *ecf,
-    ngx_etcd_zone_endpoints_t *endpoints)
-{
-    ngx_uint_t                 i;
-    ngx_etcd_endpoint_t       *configured;
-    ngx_etcd_zone_endpoint_t  *ep;
-
-    configured = ecf->client.endpoints.elts;
-
-    endpoints->n = ecf->client.endpoints.nelts;
-    endpoints->current = -1;
-
-    for (i = 0; i < endpoints->n; i++) {
-        ep = &endpoints->list[i];
-
-        ep->state = NGX_ETCD_ENDPOINT_UNUSED;
-        ep->learned = 0;
-        ep->url_len = ngx_min(configured[i].url.len, NGX_ETCD_ZONE_URL_LEN);
-
-        ngx_memcpy(ep->url, configured[i].url.data, ep->url_len);
-    }
-}
-
-
 static void
 ngx_etcd_status_object_str(ngx_str_t *str, u_char *data, size_t len)
 {
@@ -111,32 +84,12 @@ ngx_etcd_status_object_str(ngx_str_t *str, u_char *data, size_t len)
 
 
 static void
-ngx_etcd_status_object_version(ngx_etcd_status_endpoint_t *endpoint,
-    ngx_etcd_zone_t *zone)
-{
-    uint64_t  version;
-
-    version = ngx_etcd_server_versions_get(zone, &endpoint->url);
-
-    endpoint->version.data = NULL;
-    endpoint->version.len = 0;
-    endpoint->known = NGX_ETCD_STATUS_ABSENT;
-
-    if (version != 0) {
-        endpoint->version.data = endpoint->version_text;
-        endpoint->version.len =
-            ngx_etcd_server_version_text(endpoint->version_text, version)
-            - endpoint->version_text;
-        endpoint->known = 1;
-    }
-}
-
-
-static void
 ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
     ngx_etcd_conf_t *ecf)
 {
+    uint64_t                     version;
     ngx_uint_t                   i;
+    ngx_etcd_endpoint_t         *configured;
     ngx_etcd_zone_endpoint_t    *ep;
     ngx_etcd_status_endpoint_t  *shown;
 
@@ -146,7 +99,22 @@ ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
     if (ngx_etcd_zone_get_endpoints(&ecf->zone, &cluster->known) != NGX_OK
         || cluster->known.n == 0)
     {
-        ngx_etcd_status_object_configured(ecf, &cluster->known);
+        /* before there is an agent, no endpoints are published */
+
+        configured = ecf->client.endpoints.elts;
+
+        cluster->known.n = ecf->client.endpoints.nelts;
+        cluster->known.current = -1;
+
+        for (i = 0; i < cluster->known.n; i++) {
+            ep = &cluster->known.list[i];
+
+            ep->state = NGX_ETCD_ENDPOINT_UNUSED;
+            ep->learned = 0;
+            ep->url_len = ngx_min(configured[i].url.len,
+                                  NGX_ETCD_ZONE_URL_LEN);
+            ngx_memcpy(ep->url, configured[i].url.data, ep->url_len);
+        }
     }
 
     for (i = 0; i < cluster->known.n; i++) {
@@ -158,7 +126,18 @@ ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
         shown->learned = ep->learned ? 1 : NGX_ETCD_STATUS_ABSENT;
         shown->cluster = ecf->name;
 
-        ngx_etcd_status_object_version(shown, &ecf->zone);
+        shown->known = NGX_ETCD_STATUS_ABSENT;
+        ngx_str_null(&shown->version);
+
+        version = ngx_etcd_server_versions_get(&ecf->zone, &shown->url);
+
+        if (version != 0) {
+            shown->version.data = shown->version_text;
+            shown->version.len = ngx_etcd_server_version_text(
+                                     shown->version_text, version)
+                                 - shown->version_text;
+            shown->known = 1;
+        }
 
         cluster->endpoint_states[ep->state & 3]++;
 
@@ -298,29 +277,11 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
 }
 
 
-static void
-ngx_etcd_status_object_guard(ngx_etcd_status_upstream_t *upstream,
-    ngx_etcd_member_set_t *set)
-{
-    int64_t  left;
-
-    upstream->holds = set->counts.holds;
-
-    if (upstream->service->guard.dry) {
-        upstream->would_hold = set->counts.dry_holds;
-    }
-
-    if (set->held_until != 0) {
-        left = set->held_until - ngx_etcd_clock();
-        upstream->held = ngx_max(left, 0) / 1000;
-    }
-}
-
-
 void
 ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_view_t *view)
 {
+    int64_t                   left;
     ngx_etcd_gauge_t         *waiting;
     ngx_etcd_service_conf_t  *service;
 
@@ -340,7 +301,16 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_status_object_absent(upstream);
 
     if (service->guard.hold != 0) {
-        ngx_etcd_status_object_guard(upstream, service->set);
+        upstream->holds = service->set->counts.holds;
+
+        if (service->guard.dry) {
+            upstream->would_hold = service->set->counts.dry_holds;
+        }
+
+        if (service->set->held_until != 0) {
+            left = service->set->held_until - ngx_etcd_clock();
+            upstream->held = ngx_max(left, 0) / 1000;
+        }
     }
 
     if (ngx_etcd_attendant_judges(&service->attendants,
@@ -403,27 +373,6 @@ ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
 }
 
 
-static void
-ngx_etcd_status_object_reason(ngx_etcd_status_member_t *member,
-    ngx_etcd_member_pack_t *record)
-{
-    u_char  *last;
-
-    if (record->unresolved) {
-        member->reason = record->name;
-
-    } else if (record->refused + record->beyond != 0) {
-        last = ngx_snprintf(member->reason_text, sizeof(member->reason_text),
-                            "not all addresses of its host are used: %ui may "
-                            "not be, %ui are too many", record->refused,
-                            record->beyond);
-
-        ngx_etcd_status_object_str(&member->reason, member->reason_text,
-                                    last - member->reason_text);
-    }
-}
-
-
 void
 ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
     ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view)
@@ -468,7 +417,18 @@ ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
                                        &record.host, (ngx_uint_t) record.port)
                            - member->host_text;
 
-        ngx_etcd_status_object_reason(member, &record);
+        if (record.unresolved) {
+            member->reason = record.name;
+
+        } else if (record.refused + record.beyond != 0) {
+            member->reason.data = member->reason_text;
+            member->reason.len = ngx_snprintf(member->reason_text,
+                                     sizeof(member->reason_text),
+                                     "not all addresses of its host are used: "
+                                     "%ui may not be, %ui are too many",
+                                     record.refused, record.beyond)
+                                 - member->reason_text;
+        }
     }
 
     if (record.unresolved) {
