@@ -254,21 +254,6 @@ ngx_etcd_resolver_failed(ngx_etcd_resolver_name_t *name, ngx_str_t *reason)
 }
 
 
-static ngx_msec_t
-ngx_etcd_resolver_delay(ngx_etcd_resolver_name_t *name, time_t valid)
-{
-    if (name->failures != 0) {
-        return ngx_min((ngx_msec_t) NGX_ETCD_RESOLVER_RETRY
-                       << ngx_min(name->failures - 1, 8),
-                       NGX_ETCD_RESOLVER_MAX_RETRY);
-    }
-
-    /* nginx's resolver caches the answer until the end of that second */
-
-    return ngx_max((valid - ngx_time() + 1) * 1000, NGX_ETCD_RESOLVER_AGAIN);
-}
-
-
 static void
 ngx_etcd_resolver_next(ngx_etcd_resolver_t *resolver)
 {
@@ -371,6 +356,7 @@ ngx_etcd_resolver_answered(void *data)
 
     ngx_str_t            *reason;
     ngx_uint_t            changed;
+    ngx_msec_t            delay;
     ngx_etcd_lookup_t    *lookup;
     ngx_etcd_resolver_t  *resolver;
 
@@ -394,7 +380,21 @@ ngx_etcd_resolver_answered(void *data)
     name->found.n = 0;
 
     resolver->nasking--;
-    ngx_etcd_resolver_rest(name, ngx_etcd_resolver_delay(name, lookup->valid));
+
+    if (name->failures != 0) {
+        delay = ngx_min((ngx_msec_t) NGX_ETCD_RESOLVER_RETRY
+                        << ngx_min(name->failures - 1, 8),
+                        NGX_ETCD_RESOLVER_MAX_RETRY);
+
+    } else {
+
+        /* nginx's resolver caches the answer until the end of that second */
+
+        delay = ngx_max((lookup->valid - ngx_time() + 1) * 1000,
+                        NGX_ETCD_RESOLVER_AGAIN);
+    }
+
+    ngx_etcd_resolver_rest(name, delay);
 
     ngx_free(lookup);
     name->lookup = NULL;

@@ -201,28 +201,6 @@ ngx_etcd_value_feed_sweep(ngx_etcd_value_feed_t *feed)
 }
 
 
-/* Returns the number of changes of the next revision. */
-
-static ngx_uint_t
-ngx_etcd_value_feed_together(ngx_etcd_value_feed_t *feed)
-{
-    ngx_uint_t                 n;
-    ngx_etcd_value_change_t  **changes;
-
-    changes = feed->changes + feed->next;
-
-    for (n = 1; n < feed->ready - feed->next; n++) {
-        if (n == NGX_ETCD_VALUE_FEED_GROUP
-            || changes[n]->revision != changes[0]->revision)
-        {
-            break;
-        }
-    }
-
-    return n;
-}
-
-
 /* Reports an invalid value once, also when another worker becomes the agent. */
 
 static void
@@ -329,13 +307,24 @@ ngx_etcd_value_feed_group(ngx_etcd_value_feed_t *feed, ngx_uint_t n)
 static ngx_int_t
 ngx_etcd_value_feed_step(ngx_etcd_value_feed_t *feed)
 {
-    ngx_uint_t  n;
+    ngx_uint_t                 n;
+    ngx_etcd_value_change_t  **changes;
 
     if (feed->next == feed->ready) {
         return feed->sweep ? ngx_etcd_value_feed_sweep(feed) : NGX_OK;
     }
 
-    n = ngx_etcd_value_feed_together(feed);
+    /* the changes of the next revision */
+
+    changes = feed->changes + feed->next;
+
+    for (n = 1; n < feed->ready - feed->next; n++) {
+        if (n == NGX_ETCD_VALUE_FEED_GROUP
+            || changes[n]->revision != changes[0]->revision)
+        {
+            break;
+        }
+    }
 
     if (feed->checked < feed->next + n) {
         ngx_etcd_value_feed_check(feed, feed->changes[feed->checked]);
