@@ -15,7 +15,7 @@
  *         been delayed on its way.
  *
  * Nothing is a proof until every watch is created on the open stream and has
- * caught up (ngx_etcd_watch_resume.h).  Nothing is proved, either, while a part
+ * caught up (ngx_etcd_watch_events.h).  Nothing is proved, either, while a part
  * of a revision is buffered, or by an endpoint that has not reached the
  * revision at which a watch continues.  A prefix that etcd does not allow the
  * user to read neither holds up proofs nor has any.

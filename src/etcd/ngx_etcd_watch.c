@@ -79,9 +79,6 @@ ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
     }
 
     ngx_etcd_watch_events_release(&watch->pieces);
-
-    ngx_etcd_watch_resume_behind(&watch->resume, 0);
-    ngx_etcd_proof_ask(&watch->stream->proof);
 }
 
 
@@ -97,9 +94,8 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
     }
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_watch_resume_stop(&watch->resume);
         ngx_etcd_verify_stop(&watch->verify);
-        ngx_etcd_watch_resume_behind(&watch->resume, 1);
+        ngx_etcd_watch_events_behind(&watch->pieces, 1);
     }
 
     ngx_etcd_watch_stream_detach(&watch->member);
@@ -154,7 +150,7 @@ ngx_etcd_watch_refused(void *data, ngx_etcd_grpc_status_e status,
                                                   ++watch->failures));
 
     if (status == NGX_ETCD_GRPC_PERMISSION_DENIED) {
-        ngx_etcd_watch_resume_behind(&watch->resume, 0);
+        ngx_etcd_watch_events_behind(&watch->pieces, 0);
     }
 
     watch->failed(watch, status, text);
@@ -187,7 +183,7 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
         if (!active) {
             watch->list_first = 0;
-            ngx_etcd_watch_resume_behind(&watch->resume, 1);
+            ngx_etcd_watch_events_behind(&watch->pieces, 1);
         }
 
         ngx_etcd_watch_caught_up(watch, revision);
@@ -266,7 +262,6 @@ ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
     ngx_etcd_watch_t *watch = data;
 
     ngx_etcd_verify_count(&watch->verify, events, n);
-    ngx_etcd_watch_resume_reached(&watch->resume);
     watch->events(watch, events, n, watch->revision);
     ngx_etcd_verify_reached(&watch->verify);
 }
@@ -291,6 +286,7 @@ ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch)
     pieces->revision = &watch->revision;
     pieces->events = ngx_etcd_watch_events;
     pieces->overflow = ngx_etcd_watch_overflow;
+    pieces->read = ngx_etcd_watch_read;
     pieces->data = watch;
 }
 
@@ -373,17 +369,11 @@ ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
     ngx_etcd_event_init_timer(&watch->timer, ngx_etcd_watch_timer, watch,
                               cluster->log);
 
-    watch->resume.stream = stream;
-    watch->resume.range = &watch->range;
-    watch->resume.revision = &watch->revision;
-    watch->resume.done = ngx_etcd_watch_read;
-    watch->resume.data = watch;
-
     ngx_etcd_watch_init_pieces(watch);
     ngx_etcd_watch_init_verify(watch);
 
     ngx_etcd_watch_rest(watch);
-    ngx_etcd_watch_resume_behind(&watch->resume, 1);
+    ngx_etcd_watch_events_behind(&watch->pieces, 1);
 
     watch->member.handlers = &ngx_etcd_watch_handlers;
     watch->member.data = watch;
@@ -406,7 +396,7 @@ ngx_etcd_watch_remove(ngx_etcd_watch_t *watch)
     }
 
     ngx_etcd_watch_detach(watch);
-    ngx_etcd_watch_resume_behind(&watch->resume, 0);
+    ngx_etcd_watch_events_behind(&watch->pieces, 0);
 
     ngx_etcd_watch_stream_remove(&watch->member);
 
@@ -554,14 +544,13 @@ ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
         }
 
         if (header->revision > watch->revision) {
-            ngx_etcd_watch_resume_behind(&watch->resume, 1);
             ngx_etcd_watch_events_hold(&watch->pieces);
 
             if (watch->revision == 0) {
                 watch->listing = 1;
                 ngx_etcd_watch_list(watch, header->revision);
 
-            } else if (ngx_etcd_watch_resume_read(&watch->resume,
+            } else if (ngx_etcd_watch_events_read(&watch->pieces,
                                                   header->revision)
                        != NGX_OK)
             {
@@ -573,7 +562,7 @@ ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
     }
 
     watch->missed = 0;
-    ngx_etcd_watch_resume_follow(&watch->resume, header);
+    ngx_etcd_watch_events_follow(&watch->pieces, header);
 }
 
 
@@ -736,7 +725,6 @@ ngx_etcd_watch_stop(void *data)
     ngx_etcd_watch_t *watch = data;
 
     ngx_etcd_list_cancel(&watch->reader);
-    ngx_etcd_watch_resume_stop(&watch->resume);
     ngx_etcd_verify_stop(&watch->verify);
     ngx_etcd_watch_events_drop(&watch->pieces);
 

@@ -19,7 +19,6 @@
 #include <ngx_etcd_list.h>
 #include <ngx_etcd_proof.h>
 #include <ngx_etcd_watch_events.h>
-#include <ngx_etcd_watch_resume.h>
 #include <ngx_etcd_watch_stream.h>
 
 
@@ -55,7 +54,7 @@ struct ngx_etcd_watch_s {
     /*
      * Changes must be reported without delay: the watch is created first,
      * without a start revision, and the list is made at the revision of its
-     * creation (ngx_etcd_watch_resume.h).
+     * creation (ngx_etcd_watch_events.h).
      */
     ngx_uint_t                     prompt;
 
@@ -120,7 +119,6 @@ struct ngx_etcd_watch_s {
     ngx_uint_t                     failures;
     ngx_uint_t                     creates;    /* answers to creates so far */
     size_t                         volume;     /* bytes of the last list */
-    ngx_etcd_watch_resume_t        resume;
     ngx_etcd_watch_events_t        pieces;
     ngx_etcd_verify_t              verify;
     unsigned                     missed:1;     /* the stream has ended since:

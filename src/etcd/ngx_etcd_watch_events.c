@@ -38,6 +38,164 @@ typedef struct {
 } ngx_etcd_watch_piece_t;
 
 
+void
+ngx_etcd_watch_events_behind(ngx_etcd_watch_events_t *events, ngx_uint_t behind)
+{
+    ngx_etcd_proof_count(&events->stream->proof, 0,
+                         (ngx_int_t) behind - (ngx_int_t) events->behind);
+    events->behind = behind;
+}
+
+
+static void
+ngx_etcd_watch_events_settle(ngx_etcd_watch_events_t *events)
+{
+    events->turns = NGX_ETCD_WATCH_RESUME_TURNS;
+    ngx_add_timer(&events->timer, NGX_ETCD_WATCH_RESUME_TURN);
+}
+
+
+static void
+ngx_etcd_watch_events_timer(ngx_event_t *ev)
+{
+    ngx_etcd_watch_events_t  *events = ev->data;
+
+    ngx_str_t                 reason;
+    ngx_etcd_watch_stream_t  *stream;
+
+    stream = events->stream;
+
+    if (--events->turns != 0) {
+        ngx_add_timer(ev, NGX_ETCD_WATCH_RESUME_TURN);
+        return;
+    }
+
+    if (stream->reached >= *events->revision) {
+        ngx_etcd_watch_events_behind(events, 0);
+        ngx_etcd_proof_ask(&stream->proof);
+        return;
+    }
+
+    if (events->lags++ == NGX_ETCD_WATCH_RESUME_LAGS) {
+        ngx_str_set(&reason, "it lags behind the cluster");
+        ngx_etcd_watch_stream_leave(stream, &reason);
+        return;
+    }
+
+    (void) ngx_etcd_watch_stream_progress(stream);
+
+    ngx_etcd_watch_events_settle(events);
+}
+
+
+/*
+ * An endpoint that is behind *revision accepts the watch all the same, and
+ * names its own revision in the header.
+ */
+
+void
+ngx_etcd_watch_events_follow(ngx_etcd_watch_events_t *events,
+    Etcd__ResponseHeader *header)
+{
+    int64_t  revision;
+
+    events->lags = 0;
+    revision = *events->revision;
+
+    if (header != NULL && header->revision == revision) {
+        ngx_etcd_watch_events_behind(events, 0);
+        return;
+    }
+
+    events->target = (header != NULL && header->revision > revision)
+                     ? header->revision : INT64_MAX;
+
+    ngx_etcd_event_init_timer(&events->timer, ngx_etcd_watch_events_timer,
+                              events, events->stream->cluster->log);
+
+    ngx_etcd_watch_events_behind(events, 1);
+    ngx_etcd_watch_events_settle(events);
+}
+
+
+/* All keys of the answer are used at once. */
+
+static ngx_uint_t
+ngx_etcd_watch_events_is_large(Etcd__RangeResponse *response)
+{
+    size_t  i, bytes;
+
+    bytes = 0;
+
+    for (i = 0; i < response->n_kvs; i++) {
+        bytes += response->kvs[i]->key.len + response->kvs[i]->value.len;
+    }
+
+    return bytes > NGX_ETCD_WATCH_RESUME_BYTES;
+}
+
+
+static void
+ngx_etcd_watch_events_answer(ngx_etcd_stream_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response)
+{
+    ngx_etcd_watch_events_t  *events = range->data;
+
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = range->cluster;
+
+    ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
+                  "etcd cluster \"%V\": prefix \"%V\": read from revision %L "
+                  "to %L: %s: %V", &cluster->conf->name, &events->range->prefix,
+                  *events->revision + 1, events->at,
+                  ngx_etcd_grpc_status_name(status), text);
+
+    if (response != NULL
+        && (response->more || ngx_etcd_watch_events_is_large(response)))
+    {
+        response = NULL;
+    }
+
+    events->read(events->data, response, events->at);
+}
+
+
+/* the endpoint has reached the revision: it can serve a serializable Range */
+
+ngx_int_t
+ngx_etcd_watch_events_read(ngx_etcd_watch_events_t *events, int64_t revision)
+{
+    ngx_int_t                 rc;
+    Etcd__RangeRequest        request;
+    ngx_etcd_stream_range_t  *range;
+
+    etcd__range_request__init(&request);
+
+    request.key = ngx_etcd_bytes(&events->range->key);
+    request.range_end = ngx_etcd_bytes(&events->range->range_end);
+    request.revision = revision;
+    request.limit = NGX_ETCD_WATCH_RESUME_KEYS;
+    request.serializable = 1;
+
+    range = &events->reader;
+
+    range->cluster = events->stream->cluster;
+    range->timeout = NGX_ETCD_WATCH_RESUME_TIME;
+    range->done = ngx_etcd_watch_events_answer;
+    range->data = events;
+
+    rc = ngx_etcd_stream_range_start(range, &request);
+
+    if (rc == NGX_OK) {
+        events->at = revision;
+    }
+
+    return rc;
+}
+
+
 /* Returns 1 if all events are one piece. */
 
 static ngx_uint_t
@@ -229,6 +387,30 @@ ngx_etcd_watch_events_free(ngx_etcd_watch_events_t *events,
 }
 
 
+static void
+ngx_etcd_watch_events_clear(ngx_etcd_watch_events_t *events)
+{
+    ngx_queue_t  *q;
+
+    if (!events->buffering) {
+        return;
+    }
+
+    events->buffering = 0;
+
+    ngx_etcd_proof_count(&events->stream->proof, 0, -1);
+
+    ngx_etcd_event_stop(&events->post);
+
+    while (!ngx_queue_empty(&events->messages)) {
+        q = ngx_queue_head(&events->messages);
+        ngx_etcd_watch_events_free(events,
+                                   ngx_queue_data(q, ngx_etcd_watch_message_t,
+                                                  queue));
+    }
+}
+
+
 /* Takes n events, and frees messages that are passed on. */
 
 static void
@@ -265,6 +447,21 @@ ngx_etcd_watch_events_post(ngx_etcd_watch_events_t *events)
 
 
 static void
+ngx_etcd_watch_events_report(ngx_etcd_watch_events_t *events,
+    Etcd__Event **list, size_t n, int64_t revision)
+{
+    *events->revision = ngx_max(*events->revision, revision);
+
+    if (events->timer.timer_set && *events->revision >= events->target) {
+        ngx_del_timer(&events->timer);
+        ngx_etcd_watch_events_behind(events, 0);
+    }
+
+    events->events(events->data, list, n);
+}
+
+
+static void
 ngx_etcd_watch_events_deliver(ngx_etcd_watch_events_t *events,
     ngx_etcd_watch_piece_t *piece)
 {
@@ -289,8 +486,8 @@ ngx_etcd_watch_events_deliver(ngx_etcd_watch_events_t *events,
     }
 
     if (n != 0) {
-        *events->revision = ngx_max(*events->revision, piece->revision);
-        events->events(events->data, piece->events, n);
+        ngx_etcd_watch_events_report(events, piece->events, n,
+                                     piece->revision);
     }
 }
 
@@ -328,7 +525,7 @@ ngx_etcd_watch_events_next(ngx_etcd_watch_events_t *events, ngx_pool_t *pool)
 
     revision = events->progress;
 
-    ngx_etcd_watch_events_drop(events);
+    ngx_etcd_watch_events_clear(events);
     ngx_etcd_watch_events_progress(events, revision);
     ngx_etcd_proof_ask(&events->stream->proof);
 
@@ -455,8 +652,7 @@ ngx_etcd_watch_events_progress(ngx_etcd_watch_events_t *events,
     }
 
     if (!events->held && revision > *events->revision) {
-        *events->revision = revision;
-        events->events(events->data, NULL, 0);
+        ngx_etcd_watch_events_report(events, NULL, 0, revision);
     }
 }
 
@@ -465,6 +661,7 @@ void
 ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events)
 {
     events->held = 1;
+    ngx_etcd_watch_events_behind(events, 1);
 }
 
 
@@ -476,6 +673,9 @@ ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events)
     if (events->buffering) {
         ngx_etcd_watch_events_post(events);
     }
+
+    ngx_etcd_watch_events_behind(events, 0);
+    ngx_etcd_proof_ask(&events->stream->proof);
 }
 
 
@@ -489,24 +689,9 @@ ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events)
 void
 ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events)
 {
-    ngx_queue_t  *q;
+    ngx_etcd_stream_range_cancel(&events->reader);
+    ngx_etcd_event_stop(&events->timer);
 
     events->held = 0;
-
-    if (!events->buffering) {
-        return;
-    }
-
-    events->buffering = 0;
-
-    ngx_etcd_proof_count(&events->stream->proof, 0, -1);
-
-    ngx_etcd_event_stop(&events->post);
-
-    while (!ngx_queue_empty(&events->messages)) {
-        q = ngx_queue_head(&events->messages);
-        ngx_etcd_watch_events_free(events,
-                                   ngx_queue_data(q, ngx_etcd_watch_message_t,
-                                                  queue));
-    }
+    ngx_etcd_watch_events_clear(events);
 }

@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The events of one watch, from responses to pieces.
+ * The events of one watch, from responses to pieces, and the revision from
+ * which they go on.
  *
  * etcd splits a large response into fragments, and a revision may have more
  * events than a worker should process at a time.  Events are passed on in
@@ -14,6 +15,24 @@
  *
  * Buffered events that cannot be decoded end the stream, and the prefix is
  * listed again.  An event of another watch makes all watches list again.
+ *
+ * A created watch first catches up with the revision of the endpoint.  If a
+ * watch starts at an older revision, a loop of etcd that runs every 100 ms
+ * (syncWatchersLoop) synchronizes it, before it gets later events.  A watch
+ * without a start revision is served immediately, from the revision that the
+ * answer to its create names.  So a watch that must be fast, or that has missed
+ * little, is created without a start revision, and the keys are read at the
+ * revision of the answer.  Meanwhile events are buffered.  A watch that knows
+ * most keys already reads them by one small Range on the connection of the
+ * watch; an endpoint that has just accepted the watch can answer this Range
+ * without other members.
+ *
+ * Any other watch continues at its revision.  It has caught up when it reaches
+ * the revision of the answer.  etcd sends nothing if nothing happened to the
+ * prefix: then the watch counts as caught up after NGX_ETCD_WATCH_RESUME_TURNS
+ * of _TURN ms each (a machine that stands still uses up one turn, however long
+ * it stands), unless the endpoint itself is behind the revision.  An endpoint
+ * that stays behind is left.
  */
 
 
@@ -24,6 +43,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_kv.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include <ngx_etcd_watch_request.h>
 #include <ngx_etcd_watch_stream.h>
@@ -39,6 +59,20 @@
 #define NGX_ETCD_WATCH_BYTES           65536
 #define NGX_ETCD_WATCH_TOGETHER        256
 #define NGX_ETCD_WATCH_TOGETHER_BYTES  131072
+
+#define NGX_ETCD_WATCH_RESUME_TURN    100      /* ms */
+#define NGX_ETCD_WATCH_RESUME_TURNS   10
+
+/* an endpoint is left when it was found behind a watch so many times */
+#define NGX_ETCD_WATCH_RESUME_LAGS    3
+
+/* limits of a Range on the connection of the watch */
+
+#define NGX_ETCD_WATCH_RESUME_KEYS    1000
+#define NGX_ETCD_WATCH_RESUME_VOLUME  65000    /* bytes of keys and values,
+                                                  when last listed */
+#define NGX_ETCD_WATCH_RESUME_BYTES   262144   /* of the answer */
+#define NGX_ETCD_WATCH_RESUME_TIME    500      /* ms */
 
 
 typedef struct {
@@ -61,6 +95,15 @@ typedef struct {
     /* too many bytes would be buffered: the owner lists the prefix again */
     void                       (*overflow)(void *data);
 
+    /*
+     * Called once after ngx_etcd_watch_events_read(), with all keys at that
+     * revision, valid until this returns; NULL: the keys could not be read, or
+     * are too many.
+     */
+    void                       (*read)(void *data,
+                                       Etcd__RangeResponse *response,
+                                       int64_t revision);
+
     void                        *data;
 
     /* read-only for the owner */
@@ -78,8 +121,19 @@ typedef struct {
                                                   responses */
     int64_t                      progress;
     ngx_event_t                  post;         /* the next piece */
+
+    ngx_etcd_stream_range_t      reader;
+    int64_t                      at;           /* revision of the read */
+    ngx_event_t                  timer;        /* catching up */
+    int64_t                      target;       /* revision at which the watch
+                                                  has caught up */
+    ngx_uint_t                   turns;        /* turns left */
+    ngx_uint_t                   lags;         /* times the endpoint was found
+                                                  behind */
+
     unsigned                     buffering:1;
     unsigned                     held:1;
+    unsigned                     behind:1;
 } ngx_etcd_watch_events_t;
 
 
@@ -95,14 +149,35 @@ ngx_int_t ngx_etcd_watch_events_add(ngx_etcd_watch_events_t *events,
 void ngx_etcd_watch_events_progress(ngx_etcd_watch_events_t *events,
     int64_t revision);
 
-/* events are buffered from now on, until release() or drop() */
+/* a watch that is behind holds up proofs (ngx_etcd_proof.h) */
+void ngx_etcd_watch_events_behind(ngx_etcd_watch_events_t *events,
+    ngx_uint_t behind);
+
+/* the watch continues at *revision; its create was answered with that header */
+void ngx_etcd_watch_events_follow(ngx_etcd_watch_events_t *events,
+    Etcd__ResponseHeader *header);
+
+/*
+ * Reads all keys at that revision from the endpoint of the watch; calls read()
+ * later.  NGX_DECLINED: not possible now.
+ */
+ngx_int_t ngx_etcd_watch_events_read(ngx_etcd_watch_events_t *events,
+    int64_t revision);
+
+/*
+ * The watch is behind, and its events are buffered from now on, until release()
+ * or drop().
+ */
 void ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events);
 void ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events);
 
 /* Returns 1 if events have arrived that can be passed on and were not. */
 ngx_uint_t ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events);
 
-/* Frees all buffered events; no handler is called. */
+/*
+ * The watch has left the stream: frees all buffered events.  No handler is
+ * called any more.
+ */
 void ngx_etcd_watch_events_drop(ngx_etcd_watch_events_t *events);
 
 
