@@ -11,19 +11,7 @@
 #include <ngx_etcd_mirror_audit.h>
 
 
-typedef enum {
-    NGX_ETCD_MIRROR_AUDIT_ASKING = 0,   /* the revision is requested */
-    NGX_ETCD_MIRROR_AUDIT_REACHING,     /* until the endpoint has reached the
-                                           revision */
-    NGX_ETCD_MIRROR_AUDIT_SETTLING,     /* until its events have come, or
-                                           should have */
-    NGX_ETCD_MIRROR_AUDIT_LISTING
-} ngx_etcd_mirror_audit_state_e;
-
-
 struct ngx_etcd_mirror_audit_run_s {
-    ngx_etcd_mirror_audit_state_e  state;
-    ngx_pool_t                    *pool;       /* of this structure */
     ngx_etcd_range_t               range;
     ngx_etcd_list_t                list;
     ngx_uint_t                     creates;    /* watch->creates when the audit
@@ -35,6 +23,12 @@ struct ngx_etcd_mirror_audit_run_s {
     uint64_t                       known;      /* sum of the entries at the
                                                   revision */
     uint64_t                       sum;        /* of the listed keys */
+
+    unsigned                       reached:1;  /* the endpoint has reached the
+                                                  revision: its events have
+                                                  come, or should have, when the
+                                                  timer expires */
+    unsigned                       listing:1;
 };
 
 
@@ -87,7 +81,7 @@ ngx_etcd_mirror_audit_list(ngx_etcd_mirror_audit_t *audit)
         return;
     }
 
-    run->state = NGX_ETCD_MIRROR_AUDIT_LISTING;
+    run->listing = 1;
     run->known = *audit->sum;
     run->list.pinned = run->revision;
 
@@ -125,8 +119,8 @@ ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
         return;
     }
 
-    if (run->state == NGX_ETCD_MIRROR_AUDIT_REACHING) {
-        run->state = NGX_ETCD_MIRROR_AUDIT_SETTLING;
+    if (!run->reached) {
+        run->reached = 1;
         ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
         return;
     }
@@ -146,7 +140,6 @@ ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
     audit = range->data;
     run = audit->run;
 
-    run->state = NGX_ETCD_MIRROR_AUDIT_REACHING;
     run->asked = ngx_etcd_clock();
 
     if (response != NULL) {
@@ -253,25 +246,22 @@ ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
 }
 
 
-static ngx_etcd_mirror_audit_run_t *
-ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
+static void
+ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit)
 {
-    ngx_pool_t                   *pool;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    pool = ngx_create_pool(1024, audit->log);
-    if (pool == NULL) {
-        return NULL;
+    run = ngx_calloc(sizeof(ngx_etcd_mirror_audit_run_t), audit->log);
+    audit->run = run;
+
+    if (run != NULL) {
+        run->creates = audit->watch->creates;
     }
 
-    run = ngx_pcalloc(pool, sizeof(ngx_etcd_mirror_audit_run_t));
-    if (run == NULL) {
-        ngx_destroy_pool(pool);
-        return NULL;
+    if (run == NULL || !ngx_etcd_mirror_audit_undisturbed(audit)) {
+        ngx_etcd_mirror_audit_schedule(audit);
+        return;
     }
-
-    run->pool = pool;
-    run->creates = audit->watch->creates;
 
     run->range.cluster = audit->watch->stream->cluster;
     run->range.done = ngx_etcd_mirror_audit_answer;
@@ -280,29 +270,11 @@ ngx_etcd_mirror_audit_run(ngx_etcd_mirror_audit_t *audit)
     run->list.cluster = run->range.cluster;
     run->list.key = audit->watch->range.key;
     run->list.range_end = audit->watch->range.range_end;
-
     run->list.keys_only = 1;
     run->list.limit = NGX_ETCD_MIRROR_AUDIT_PAGE;
     run->list.keys = ngx_etcd_mirror_audit_list_keys;
     run->list.done = ngx_etcd_mirror_audit_list_done;
     run->list.data = audit;
-
-    return run;
-}
-
-
-static void
-ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit)
-{
-    ngx_etcd_mirror_audit_run_t  *run;
-
-    run = ngx_etcd_mirror_audit_run(audit);
-    audit->run = run;
-
-    if (run == NULL || !ngx_etcd_mirror_audit_undisturbed(audit)) {
-        ngx_etcd_mirror_audit_schedule(audit);
-        return;
-    }
 
     etcd__range_request__init(&run->range.request);
 
@@ -317,16 +289,14 @@ ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit)
 static void
 ngx_etcd_mirror_audit_timer(ngx_event_t *ev)
 {
-    ngx_etcd_mirror_audit_t  *audit;
-
-    audit = ev->data;
+    ngx_etcd_mirror_audit_t *audit = ev->data;
 
     if (audit->run != NULL) {
         ngx_etcd_mirror_audit_settled(audit);
-        return;
-    }
 
-    ngx_etcd_mirror_audit_begin(audit);
+    } else {
+        ngx_etcd_mirror_audit_begin(audit);
+    }
 }
 
 
@@ -340,10 +310,12 @@ ngx_etcd_mirror_audit_start(ngx_etcd_mirror_audit_t *audit)
 }
 
 
-static void
-ngx_etcd_mirror_audit_end(ngx_etcd_mirror_audit_t *audit)
+void
+ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit)
 {
     ngx_etcd_mirror_audit_run_t  *run;
+
+    ngx_etcd_event_stop(&audit->timer);
 
     run = audit->run;
 
@@ -353,17 +325,8 @@ ngx_etcd_mirror_audit_end(ngx_etcd_mirror_audit_t *audit)
         ngx_etcd_range_cancel(&run->range);
         ngx_etcd_list_cancel(&run->list);
 
-        ngx_destroy_pool(run->pool);
+        ngx_free(run);
     }
-}
-
-
-void
-ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit)
-{
-    ngx_etcd_mirror_audit_end(audit);
-
-    ngx_etcd_event_stop(&audit->timer);
 }
 
 
@@ -390,10 +353,7 @@ ngx_etcd_mirror_audit_event(ngx_etcd_mirror_audit_t *audit, int64_t revision)
 
     /* an event that is late after all */
 
-    if (run != NULL
-        && run->state == NGX_ETCD_MIRROR_AUDIT_LISTING
-        && revision <= run->revision)
-    {
+    if (run != NULL && run->listing && revision <= run->revision) {
         ngx_etcd_mirror_audit_schedule(audit);
     }
 }

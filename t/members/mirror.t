@@ -174,8 +174,8 @@ my @cases = (
     ['an audit and a list', '-', "$abc audit answer:5 list akey:b:2:4",
      '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit'],
     ['no audit before a list', '-', 'created audit', 'no-audit'],
-    ['no audit without memory', '-', "$abc oom:1 audit oom:2 audit",
-     '+a:1=x +b:4=y +c:3=z listed@5 no-audit no-audit'],
+    ['no audit without memory', '-', "$abc oom:1 audit",
+     '+a:1=x +b:4=y +c:3=z listed@5 no-audit'],
     ['an audit of wanted keys', 'wants',
      'list key:a:1:1:x listed:5 created audit answer:5 akey:xa:1:1 akey:a:1:1 '
      . 'adone:0',
