@@ -12,23 +12,24 @@
 
 
 struct ngx_etcd_mirror_audit_run_s {
-    ngx_etcd_range_t               range;
     ngx_etcd_list_t                list;
     ngx_uint_t                     creates;    /* watch->creates when the audit
                                                   began */
-    int64_t                        revision;
-    uint64_t                       asked;      /* ngx_etcd_clock() of the
-                                                  answer */
-
-    uint64_t                       known;      /* sum of the entries at the
-                                                  revision */
+    int64_t                        revision;   /* of the list; 0: not known */
     uint64_t                       sum;        /* of the listed keys */
+    uint64_t                       known;      /* of the entries, before the
+                                                  first later event */
+    uint64_t                       asked;      /* when a proof was asked for; 0:
+                                                  there is no difference so
+                                                  far */
 
+    unsigned                       late:1;     /* the list is older than the
+                                                  entries */
+    unsigned                       passed:1;   /* "known" is set */
     unsigned                       reached:1;  /* the endpoint has reached the
                                                   revision: its events have
                                                   come, or should have, when the
                                                   timer expires */
-    unsigned                       listing:1;
 };
 
 
@@ -64,109 +65,98 @@ ngx_etcd_mirror_audit_schedule(ngx_etcd_mirror_audit_t *audit)
 }
 
 
-/* A part of the revision after the mirror's may have been reported. */
-
-static void
-ngx_etcd_mirror_audit_list(ngx_etcd_mirror_audit_t *audit)
-{
-    ngx_etcd_mirror_audit_run_t  *run;
-
-    run = audit->run;
-    run->revision = ngx_max(run->revision, audit->revision(audit->data));
-
-    if (!ngx_etcd_mirror_audit_undisturbed(audit)
-        || audit->last > run->revision)
-    {
-        ngx_etcd_mirror_audit_schedule(audit);
-        return;
-    }
-
-    run->listing = 1;
-    run->known = *audit->sum;
-    run->list.pinned = run->revision;
-
-    ngx_etcd_list_start(&run->list);
-}
-
-
 /*
- * All events before the revision should have arrived, unless the endpoint
- * itself has not reached the revision: such an endpoint is alive all the same.
- * One that has just reached it tells each watch in a message of its own.
+ * Compares the sums, at once, and again when events that are missing have had
+ * the time to come.  They should have arrived, unless the endpoint itself has
+ * not reached the revision: such an endpoint is alive all the same.  One that
+ * has just reached it tells each watch in a message of its own.
  */
 
 static void
-ngx_etcd_mirror_audit_settled(ngx_etcd_mirror_audit_t *audit)
+ngx_etcd_mirror_audit_compare(ngx_etcd_mirror_audit_t *audit)
 {
+    ngx_etcd_cluster_t           *cluster;
     ngx_etcd_mirror_audit_run_t  *run;
 
     run = audit->run;
+    cluster = run->list.cluster;
 
-    if (audit->revision(audit->data) >= run->revision) {
-        ngx_etcd_mirror_audit_list(audit);
+    if (!ngx_etcd_mirror_audit_undisturbed(audit)) {
+        ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    if (audit->watch->stream->cluster->proved < run->asked
-        || audit->watch->stream->reached < run->revision)
-    {
-        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->log, 0,
-                       "etcd mirror \"%V\": audit put off, nothing proves "
-                       "that the watch has passed revision %L",
-                       &audit->watch->prefix, run->revision);
+    if (run->sum == (run->passed ? run->known : *audit->sum)) {
+        ngx_log_error(NGX_LOG_INFO, audit->log, 0,
+                      "%V: audit at revision %L found nothing", audit->name,
+                      run->revision);
 
         ngx_etcd_mirror_audit_schedule(audit);
         return;
     }
 
-    if (!run->reached) {
-        run->reached = 1;
-        ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
-        return;
+    if (!run->passed && audit->revision(audit->data) < run->revision) {
+
+        if (run->asked == 0) {
+            run->asked = ngx_etcd_clock();
+
+            ngx_etcd_proof_ask(&audit->watch->stream->proof);
+            ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
+            return;
+        }
+
+        if (cluster->proved < run->asked
+            || audit->watch->stream->reached < run->revision)
+        {
+            ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->log, 0,
+                           "etcd mirror \"%V\": audit put off, nothing proves "
+                           "that the watch has passed revision %L",
+                           &audit->watch->prefix, run->revision);
+
+            ngx_etcd_mirror_audit_schedule(audit);
+            return;
+        }
+
+        if (!run->reached) {
+            run->reached = 1;
+            ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
+            return;
+        }
     }
 
-    ngx_etcd_mirror_audit_list(audit);
+    ngx_log_error(NGX_LOG_WARN, audit->log, 0,
+                  "%V: %s \"%V\" differs from etcd at revision %L, "
+                  "listing again", audit->name,
+                  audit->watch->exact ? "key" : "prefix",
+                  &audit->watch->prefix, run->revision);
+
+    cluster->repairs++;
+    cluster->changed(cluster->data);
+
+    /* calls ngx_etcd_mirror_audit_void(), which ends this audit */
+
+    audit->differs(audit->data);
 }
 
 
+/* The list may begin again at another revision. */
+
 static void
-ngx_etcd_mirror_audit_answer(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool)
+ngx_etcd_mirror_audit_list_begin(ngx_etcd_list_t *list)
 {
     ngx_etcd_mirror_audit_t      *audit;
     ngx_etcd_mirror_audit_run_t  *run;
 
-    audit = range->data;
+    audit = list->data;
     run = audit->run;
 
-    run->asked = ngx_etcd_clock();
-
-    if (response != NULL) {
-
-        if (response->header != NULL) {
-            run->revision = response->header->revision;
-        }
-
-        ngx_destroy_pool(pool);
+    if (list->pinned == 0) {
+        run->revision = list->revision;
+        run->late = (audit->last > list->revision);
+        run->passed = 0;
     }
 
-    if (run->revision <= 0) {
-        ngx_log_error(NGX_LOG_INFO, audit->log, 0,
-                      "%V: no audit: %s: %V", audit->name,
-                      ngx_etcd_grpc_status_name(status), text);
-
-        ngx_etcd_mirror_audit_schedule(audit);
-        return;
-    }
-
-    if (audit->revision(audit->data) >= run->revision) {
-        ngx_etcd_mirror_audit_list(audit);
-        return;
-    }
-
-    ngx_etcd_proof_ask(&audit->watch->stream->proof);
-    ngx_add_timer(&audit->timer, NGX_ETCD_MIRROR_AUDIT_SETTLE);
+    run->sum = 0;
 }
 
 
@@ -180,7 +170,7 @@ ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
 
     audit = list->data;
 
-    if (!ngx_etcd_mirror_audit_undisturbed(audit)) {
+    if (audit->run->late || !ngx_etcd_mirror_audit_undisturbed(audit)) {
         return NGX_ERROR;
     }
 
@@ -202,45 +192,34 @@ static void
 ngx_etcd_mirror_audit_list_done(ngx_etcd_list_t *list,
     ngx_etcd_grpc_status_e status, ngx_str_t *text, int64_t revision)
 {
-    ngx_etcd_cluster_t           *cluster;
     ngx_etcd_mirror_audit_t      *audit;
     ngx_etcd_mirror_audit_run_t  *run;
 
     audit = list->data;
     run = audit->run;
 
-    if (status != NGX_ETCD_GRPC_OK
-        || !ngx_etcd_mirror_audit_undisturbed(audit))
-    {
-        ngx_log_error(NGX_LOG_INFO, audit->log, 0,
-                      "%V: audit at revision %L was not completed: %s: %V",
-                      audit->name, run->revision,
-                      ngx_etcd_grpc_status_name(status), text);
-
-        ngx_etcd_mirror_audit_schedule(audit);
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_mirror_audit_compare(audit);
         return;
     }
 
-    if (run->sum != run->known) {
-        ngx_log_error(NGX_LOG_WARN, audit->log, 0,
-                      "%V: %s \"%V\" differs from etcd at revision %L, "
-                      "listing again", audit->name,
-                      audit->watch->exact ? "key" : "prefix",
-                      &audit->watch->prefix, run->revision);
+    if (run->late) {
 
-        cluster = list->cluster;
-        cluster->repairs++;
-        cluster->changed(cluster->data);
+        /* list at the revision of the entries */
 
-        /* calls ngx_etcd_mirror_audit_void(), which ends this audit */
+        run->late = 0;
+        run->passed = 0;
+        run->revision = ngx_max(audit->last, audit->revision(audit->data));
+        list->pinned = run->revision;
 
-        audit->differs(audit->data);
+        ngx_etcd_list_start(list);
         return;
     }
 
     ngx_log_error(NGX_LOG_INFO, audit->log, 0,
-                  "%V: audit at revision %L found nothing", audit->name,
-                  run->revision);
+                  "%V: audit at revision %L was not completed: %s: %V",
+                  audit->name, run->revision,
+                  ngx_etcd_grpc_status_name(status), text);
 
     ngx_etcd_mirror_audit_schedule(audit);
 }
@@ -263,26 +242,17 @@ ngx_etcd_mirror_audit_begin(ngx_etcd_mirror_audit_t *audit)
         return;
     }
 
-    run->range.cluster = audit->watch->stream->cluster;
-    run->range.done = ngx_etcd_mirror_audit_answer;
-    run->range.data = audit;
-
-    run->list.cluster = run->range.cluster;
+    run->list.cluster = audit->watch->stream->cluster;
     run->list.key = audit->watch->range.key;
     run->list.range_end = audit->watch->range.range_end;
     run->list.keys_only = 1;
     run->list.limit = NGX_ETCD_MIRROR_AUDIT_PAGE;
+    run->list.begin = ngx_etcd_mirror_audit_list_begin;
     run->list.keys = ngx_etcd_mirror_audit_list_keys;
     run->list.done = ngx_etcd_mirror_audit_list_done;
     run->list.data = audit;
 
-    etcd__range_request__init(&run->range.request);
-
-    run->range.request.key = ngx_etcd_bytes(&run->list.key);
-    run->range.request.range_end = ngx_etcd_bytes(&run->list.range_end);
-    run->range.request.count_only = 1;
-
-    ngx_etcd_range_start(&run->range);
+    ngx_etcd_list_start(&run->list);
 }
 
 
@@ -292,7 +262,7 @@ ngx_etcd_mirror_audit_timer(ngx_event_t *ev)
     ngx_etcd_mirror_audit_t *audit = ev->data;
 
     if (audit->run != NULL) {
-        ngx_etcd_mirror_audit_settled(audit);
+        ngx_etcd_mirror_audit_compare(audit);
 
     } else {
         ngx_etcd_mirror_audit_begin(audit);
@@ -322,7 +292,6 @@ ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit)
     if (run != NULL) {
         audit->run = NULL;
 
-        ngx_etcd_range_cancel(&run->range);
         ngx_etcd_list_cancel(&run->list);
 
         ngx_free(run);
@@ -351,9 +320,12 @@ ngx_etcd_mirror_audit_event(ngx_etcd_mirror_audit_t *audit, int64_t revision)
     run = audit->run;
     audit->last = revision;
 
-    /* an event that is late after all */
-
-    if (run != NULL && run->listing && revision <= run->revision) {
-        ngx_etcd_mirror_audit_schedule(audit);
+    if (run != NULL
+        && run->revision != 0
+        && revision > run->revision
+        && !run->passed)
+    {
+        run->known = *audit->sum;
+        run->passed = 1;
     }
 }

@@ -12,13 +12,14 @@
  * mod_revisions (ngx_etcd_mirror_entry_sum()), and an audit makes the same sum
  * of the keys that etcd lists.
  *
- * An audit reads the present revision, linearizably, waits until the mirror has
- * passed it, notes the mirror's revision and sum, and then lists the keys at
- * that revision, without values.  The watch has passed a revision if it has
- * reported that revision, or if it had the time to report it and was proved
- * alive afterwards.  So an event on its way is never taken for a difference.
- * An audit during which the watch was interrupted finds nothing, nor does one
- * that begins between two pieces of a revision.
+ * An audit lists the keys at the present revision, linearizably and without
+ * values, and compares the sums at that revision.  If they differ although no
+ * later event came, events may be on their way: the sums are compared again
+ * when the watch has passed the revision.  It has if it has reported that
+ * revision, or if it had the time to report it and was proved alive afterwards.
+ * If entries are newer than the list already, the keys are listed at the
+ * revision of the entries instead.  An audit during which the watch was
+ * interrupted finds nothing.
  *
  * After a difference the prefix is listed again, with values: in another
  * history values may differ though all revisions agree.
@@ -37,7 +38,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_kv.h>
 #include <ngx_etcd_list.h>
 #include <ngx_etcd_mirror_entry.h>
 #include <ngx_etcd_watch.h>
@@ -71,7 +71,7 @@ typedef struct {
     /* private */
 
     ngx_event_t                    timer;      /* start of the next audit, or of
-                                                  its list */
+                                                  another comparison */
     ngx_etcd_mirror_audit_run_t   *run;        /* NULL: no audit is running */
     int64_t                        last;       /* mod_revision of the last
                                                   event */
@@ -88,7 +88,7 @@ void ngx_etcd_mirror_audit_stop(ngx_etcd_mirror_audit_t *audit);
 /* a list replaces the entries: ends a running audit */
 void ngx_etcd_mirror_audit_void(ngx_etcd_mirror_audit_t *audit);
 
-/* the watch has reported an event of that revision */
+/* the watch has reported an event of that revision, not applied so far */
 void ngx_etcd_mirror_audit_event(ngx_etcd_mirror_audit_t *audit,
     int64_t revision);
 

@@ -71,7 +71,7 @@ static const char  usage_text[] =
 "                             created and canceled at once, with id -1\n"
 "  withhold:MS                events happen before the watch is created, and\n"
 "                             are sent MS later; 0: never\n"
-"  withhold-counted:MS        the same, MS after keys have been counted\n"
+"  withhold-listed:MS         the same, MS after keys were read alone\n"
 "  counts-more:N              the Nth Range and later ones count a key more\n"
 "                             than there is\n"
 "  stream-end:CODE            RangeStream ends with status CODE after a chunk\n"

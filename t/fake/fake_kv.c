@@ -123,11 +123,11 @@ in_range(pair_t *pair, ProtobufCBinaryData *key, ProtobufCBinaryData *end)
 static int
 withholds(void)
 {
-    return is_mode("withhold") || is_mode("withhold-counted");
+    return is_mode("withhold") || is_mode("withhold-listed");
 }
 
 
-/* keys were counted: who has waited for that gets the events */
+/* keys were read alone: who has waited for that gets the events */
 
 static void
 release_events(void)
@@ -196,7 +196,7 @@ range(stream_t *s, uint8_t *p, size_t n)
     queue_message(s, &res.base);
     answer(s, 1);
 
-    if (req->count_only) {
+    if (req->keys_only) {
         release_events();
     }
 
@@ -384,7 +384,7 @@ watch_create(stream_t *s, Etcd__WatchCreateRequest *req)
     s->event_watch = res.watch_id;
     s->next_event = 0;
 
-    if (is_mode("withhold-counted")) {
+    if (is_mode("withhold-listed")) {
         s->event_time = LONG_MAX;
         return;
     }

@@ -125,63 +125,77 @@ my @cases = (
 
     ['an audit', '-',
      "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:c:3:3 adone:0",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=0'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0'],
     ['an audit finds another revision', '-',
      "$abc audit answer:5 akey:a:1:2 akey:b:2:4 akey:c:3:3 adone:0 dump",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again '
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=1 again '
      . '[3 distrust a:1:1: b:2:4: c:3:3:]'],
     ['an audit finds a key', '-',
      "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:c:3:3 akey:d:5:5 adone:0",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=1 again'],
     ['an audit does not find a key', '-',
      "$abc audit answer:5 akey:a:1:1 akey:c:3:3 adone:0",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=1 again'],
     ['an audit finds a key in place of another', '-',
      "$abc audit answer:5 akey:a:1:1 akey:b:2:4 akey:d:3:3 adone:0",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=1 again'],
     ['an audit and what happens meanwhile', '-',
      "$abc audit answer:7 del:a:6 put:b:2:7:v events:7 del:c:8 put:d:9:9:w "
-     . 'events:9 settled:1:9 akey:b:2:7 put:b:2:10:u del:d:10 events:10 '
-     . 'akey:d:9:9 adone:0',
-     '+a:1=x +b:4=y +c:3=z listed@5 asks -a:6 ~b:7=v @7 -c:8 +d:9=w @9 '
-     . '~b:10=u -d:10 @10 repairs=0'],
-    ['an audit between two pieces of a revision', '-',
-     "$abc put:d:6:6:v events:5 audit answer:5 akey:a:1:1",
-     '+a:1=x +b:4=y +c:3=z listed@5 +d:6=v @5 asks no-audit'],
-    ['an audit and an event that comes too late', '-',
-     "$abc audit answer:7 settled:1:7 settled:1:7 akey:a:1:1 del:b:6 events:7 "
-     . 'akey:c:3:3',
-     '+a:1=x +b:4=y +c:3=z listed@5 asks -b:6 @7 no-audit'],
-    ['an audit that nothing proves', '-',
-     "$abc audit answer:7 settled:0 akey:a:1:1",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit'],
-    ['an audit of an endpoint that lags behind', '-',
-     "$abc audit answer:7 settled:1:6 akey:a:1:1",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit'],
-    ['an audit of a revision that was not told of', '-',
-     "$abc audit answer:7 settled:1:7 settled:1:7 akey:a:1:1 akey:b:2:4 "
+     . 'events:9 akey:b:2:7 put:b:2:10:u del:d:10 events:10 akey:c:3:3 '
      . 'adone:0',
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=1 again'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists -a:6 ~b:7=v @7 -c:8 +d:9=w @9 '
+     . '~b:10=u -d:10 @10 repairs=0'],
+    ['an audit whose list is older than the entries', '-',
+     "$abc audit put:d:6:6:v events:6 answer:5 akey:a:1:1 adone:13 answer "
+     . 'akey:a:1:1 akey:b:2:4 akey:c:3:3 akey:d:6:6 adone:0',
+     '+a:1=x +b:4=y +c:3=z listed@5 lists +d:6=v @6 no-audit repairs=0 lists@6 '
+     . 'repairs=0'],
+    ['an audit between two pieces of a revision', '-',
+     "$abc put:d:6:6:v events:5 audit answer:6 akey:a:1:1 akey:b:2:4 "
+     . 'akey:c:3:3 akey:d:6:6 akey:e:6:6 adone:0 put:e:6:6:w events:6 '
+     . 'settled:1:6',
+     '+a:1=x +b:4=y +c:3=z listed@5 +d:6=v @5 lists repairs=0 +e:6=w @6 '
+     . 'repairs=0'],
+    ['an audit and an event that comes late', '-',
+     "$abc audit answer:7 akey:a:1:1 akey:c:3:3 adone:0 settled:1:7 del:b:6 "
+     . 'events:7 settled:1:7',
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0 repairs=0 -b:6 @7 '
+     . 'repairs=0'],
+    ['an audit and a later event', '-',
+     "$abc audit answer:7 akey:a:1:1 akey:c:3:3 adone:0 put:d:8:8:v events:8 "
+     . 'settled:1:8',
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0 +d:8=v @8 repairs=1 again'],
+    ['an audit that nothing proves', '-',
+     "$abc audit answer:7 akey:a:1:1 adone:0 settled:0:7 audit",
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0 repairs=0 lists'],
+    ['an audit of an endpoint that lags behind', '-',
+     "$abc audit answer:7 akey:a:1:1 adone:0 settled:1:6 audit",
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0 repairs=0 lists'],
+    ['an audit of a revision that was not told of', '-',
+     "$abc audit answer:7 akey:a:1:1 akey:b:2:4 adone:0 settled:1:7 "
+     . 'settled:1:7',
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0 repairs=0 repairs=1 again'],
     ['an audit of an endpoint that has just caught up', '-',
-     "$abc audit answer:7 settled:1:7 akey:a:1:1 put:b:2:7:v events:7 "
-     . 'settled:1:7 akey:a:1:1 akey:b:2:7 akey:c:3:3 adone:0',
-     '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit ~b:7=v @7 repairs=0'],
+     "$abc audit answer:7 akey:a:1:1 akey:b:2:7 akey:c:3:3 adone:0 "
+     . 'settled:1:7 put:b:2:7:v events:7 settled:1:7',
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0 repairs=0 ~b:7=v @7 '
+     . 'repairs=0'],
     ['an audit that fails', '-', "$abc audit answer:5 akey:a:1:1 adone:14",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks repairs=0'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists repairs=0'],
     ['an audit of a watch that is interrupted', '-',
      "$abc audit answer:5 akey:a:1:1 created akey:b:2:4",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists no-audit'],
     ['an audit and a list', '-', "$abc audit answer:5 list akey:b:2:4",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks no-audit'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists no-audit'],
     ['no audit before a list', '-', 'created audit', 'no-audit'],
     ['no audit without memory', '-', "$abc oom:1 audit",
      '+a:1=x +b:4=y +c:3=z listed@5 no-audit'],
     ['an audit of wanted keys', 'wants',
      'list key:a:1:1:x listed:5 created audit answer:5 akey:xa:1:1 akey:a:1:1 '
      . 'adone:0',
-     '+a:1=x listed@5 asks repairs=0'],
+     '+a:1=x listed@5 lists repairs=0'],
     ['an audit that is stopped', '-', "$abc audit answer:5 stop",
-     '+a:1=x +b:4=y +c:3=z listed@5 asks stop=0'],
+     '+a:1=x +b:4=y +c:3=z listed@5 lists stop=0'],
 );
 
 my @told = run_directives(map { "etcd_mirror $_->[1] $_->[2]" } @cases);

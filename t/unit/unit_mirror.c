@@ -23,12 +23,12 @@
  *     oom:N                 the N-th allocation from now fails
  *     again, stop           what the consumer may do
  *     audit                 one begins
- *     answer:REVISION       to its question
+ *     answer:REVISION       its list begins at that revision
+ *     akey:KEY:CREATE:MOD, adone:STATUS
+ *                           the list
  *     settled:PROVED:REACHED
  *                           its time is over; 1: the watch is proved alive; the
  *                           endpoint has come to that revision
- *     akey:KEY:CREATE:MOD, adone:STATUS
- *                           its list
  *     dump                  shows all entries
  *
  * Writes "mirror: " and what the handlers were told.
@@ -366,34 +366,27 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
     ngx_event_t            *timer;
     Etcd__KeyValue          kv, *kvs;
     ngx_etcd_list_t        *list;
-    ngx_etcd_range_t       *range;
-    Etcd__RangeResponse     response;
-    Etcd__ResponseHeader    header;
 
     timer = &script->mirror.audit.timer;
     list = ngx_etcd_unit_world.list;
-    range = ngx_etcd_unit_world.range;
 
     if (ngx_etcd_unit_is(field, "audit")) {
         timer->handler(timer);
-        printf(ngx_etcd_unit_world.range != NULL ? " asks" : " no-audit");
+        printf(ngx_etcd_unit_world.list != NULL ? " lists" : " no-audit");
 
     } else if (ngx_etcd_unit_is(field, "answer")) {
-        etcd__range_response__init(&response);
-        etcd__response_header__init(&header);
-
-        header.revision = ngx_etcd_unit_number(&field[1]);
-        response.header = &header;
-
-        ngx_etcd_unit_world.range = NULL;
-        range->done(range, NGX_ETCD_GRPC_OK, &text, &response,
-                    ngx_create_pool(1024, ngx_etcd_unit_world.cluster.log));
+        list->revision = list->pinned ? list->pinned
+                                      : ngx_etcd_unit_number(&field[1]);
+        list->begin(list);
 
     } else if (ngx_etcd_unit_is(field, "settled")) {
         ngx_etcd_unit_world.cluster.proved =
                       ngx_etcd_unit_number(&field[1]) ? (uint64_t) -1 : 0;
         ngx_etcd_unit_world.stream.reached = ngx_etcd_unit_number(&field[2]);
         timer->handler(timer);
+
+        printf(" repairs=%lu",
+               (unsigned long) ngx_etcd_unit_world.cluster.repairs);
 
     } else if (ngx_etcd_unit_is(field, "akey")) {
         ngx_etcd_unit_kv(&kv, field[1].data, field[1].len,
@@ -419,10 +412,14 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
         ngx_etcd_unit_world.list = NULL;
         list->done(list, (ngx_etcd_grpc_status_e)
                          ngx_etcd_unit_number(&field[1]),
-                   &text, list->pinned);
+                   &text, list->revision);
 
         printf(" repairs=%lu",
                (unsigned long) ngx_etcd_unit_world.cluster.repairs);
+
+        if (ngx_etcd_unit_world.list != NULL) {
+            printf(" lists@%ld", (long) ngx_etcd_unit_world.list->pinned);
+        }
 
     } else {
         return 0;

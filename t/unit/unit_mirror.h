@@ -25,7 +25,6 @@ typedef struct {
     ngx_etcd_cluster_conf_t      conf;
     ngx_etcd_watch_stream_t      stream;
     ngx_uint_t                   agains;       /* lists that it asked for */
-    ngx_etcd_range_t            *range;        /* under way; NULL: none */
     ngx_etcd_list_t             *list;
     ngx_uint_t                   repaired;     /* the cluster has changed */
 } ngx_etcd_unit_world_t;

@@ -91,22 +91,6 @@ ngx_etcd_proof_ask(ngx_etcd_proof_t *proof)
 
 
 void
-ngx_etcd_range_start(ngx_etcd_range_t *range)
-{
-    ngx_etcd_unit_world.range = range;
-}
-
-
-void
-ngx_etcd_range_cancel(ngx_etcd_range_t *range)
-{
-    if (ngx_etcd_unit_world.range == range) {
-        ngx_etcd_unit_world.range = NULL;
-    }
-}
-
-
-void
 ngx_etcd_list_start(ngx_etcd_list_t *list)
 {
     ngx_etcd_unit_world.list = list;
