@@ -7,470 +7,393 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_sha1.h>
-#include <ngx_etcd_clock.h>
-#include <ngx_etcd_member.h>
+#include <ngx_etcd_attribute.h>
 #include <ngx_etcd_state.h>
 
+
+#define NGX_ETCD_STATE_MAGIC     "nginx-etcd state"
+#define NGX_ETCD_STATE_SHA1      20
+
+/* bytes before the checksum, before the records, and of a record's head */
+
+#define NGX_ETCD_STATE_SUM       (sizeof(NGX_ETCD_STATE_MAGIC) - 1 + 4)
+#define NGX_ETCD_STATE_RECORDS   (NGX_ETCD_STATE_SUM + NGX_ETCD_STATE_SHA1)
+#define NGX_ETCD_STATE_HEAD      36
 
 #define NGX_ETCD_STATE_MIN_SIZE  16384
 
 
-static ngx_int_t ngx_etcd_state_add(ngx_etcd_state_text_t *text, void *data,
-    size_t len);
+/* flags of a member */
 
-#define ngx_etcd_state_literal(text, string)                                  \
-    ngx_etcd_state_add(text, string, sizeof(string) - 1)
+#define NGX_ETCD_STATE_DOWN      0x01
+#define NGX_ETCD_STATE_BACKUP    0x02
+#define NGX_ETCD_STATE_DRAIN     0x04
+#define NGX_ETCD_STATE_NEAR      0x08
 
 
-ngx_uint_t
-ngx_etcd_state_known(ngx_etcd_snapshot_t *snapshot)
+/* the numbers of a member, 32 bits each */
+
+static const struct {
+    char                         *name;
+    size_t                        offset;
+    uint32_t                      min;
+    uint32_t                      max;
+} ngx_etcd_state_numbers[] = {
+
+    { "weight", offsetof(ngx_etcd_member_attr_t, weight),
+      1, NGX_ETCD_MEMBER_MAX_WEIGHT },
+
+    { "max_fails", offsetof(ngx_etcd_member_attr_t, max_fails),
+      0, NGX_ETCD_ATTR_MAX },
+
+    { "max_conns", offsetof(ngx_etcd_member_attr_t, max_conns),
+      0, NGX_ETCD_ATTR_MAX },
+
+    { "fail_timeout", offsetof(ngx_etcd_member_attr_t, fail_timeout),
+      0, NGX_ETCD_ATTR_MAX_TIME },
+
+    { "slow_start", offsetof(ngx_etcd_member_attr_t, slow_start),
+      0, NGX_ETCD_ATTR_MAX_TIME * 1000 },
+
+    { "priority", offsetof(ngx_etcd_member_attr_t, priority),
+      0, NGX_ETCD_MEMBER_MAX_PRIORITY },
+
+    { NULL, 0, 0, 0 }
+};
+
+
+static u_char *
+ngx_etcd_state_write(u_char *p, uint64_t value, ngx_uint_t bytes)
 {
-    return snapshot->revision != 0 || snapshot->entries != NULL;
+    while (bytes-- != 0) {
+        *p++ = (u_char) (value >> 8 * bytes);
+    }
+
+    return p;
 }
 
 
-/*
- * Returns a string, or an object for bytes that are not UTF-8.  NULL: no
- * memory.
- */
-
-static json_t *
-ngx_etcd_state_bytes(u_char *data, size_t len)
+static uint64_t
+ngx_etcd_state_read(u_char **p, ngx_uint_t bytes)
 {
-    json_t     *json;
-    ngx_str_t   src, base64;
+    uint64_t  value;
 
-    json = json_stringn((char *) data, len);
-
-    if (json != NULL) {
-        return json;
+    for (value = 0; bytes != 0; bytes--) {
+        value = value << 8 | *(*p)++;
     }
 
-    src.data = data;
-    src.len = len;
-
-    base64.data = malloc(ngx_base64_encoded_length(len) + 1);
-    if (base64.data == NULL) {
-        return NULL;
-    }
-
-    ngx_encode_base64(&base64, &src);
-
-    json = json_pack("{s:o}", "base64",
-                     json_stringn((char *) base64.data, base64.len));
-
-    free(base64.data);
-
-    return json;
+    return value;
 }
 
 
-/* Adds and frees the value; NULL: there was no memory for it. */
-
-static ngx_int_t
-ngx_etcd_state_json(ngx_etcd_state_text_t *text, json_t *value)
+static u_char *
+ngx_etcd_state_copy(u_char *p, ngx_str_t *bytes)
 {
-    char       *s;
-    ngx_int_t   rc;
-
-    if (value == NULL) {
-        return NGX_ERROR;
-    }
-
-    s = json_dumps(value, JSON_COMPACT);
-    json_decref(value);
-
-    if (s == NULL) {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_etcd_state_add(text, s, ngx_strlen(s));
-
-    free(s);
-
-    return rc;
+    return (bytes->len != 0) ? ngx_cpymem(p, bytes->data, bytes->len) : p;
 }
 
 
 static ngx_int_t
-ngx_etcd_state_begin(ngx_etcd_state_text_t *text)
-{
-    size_t             len;
-    u_char             head[NGX_ETCD_STATE_HEAD], id[NGX_INT64_LEN];
-    json_t            *json;
-    ngx_etcd_state_t  *state;
-
-    state = &text->state;
-
-    /* reserves room for the head, whose length is constant */
-
-    len = ngx_etcd_state_head(head, head, 0);
-
-    if (ngx_etcd_state_add(text, head, len) != NGX_OK
-        || ngx_etcd_state_literal(text, "{\"state\":") != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    (void) ngx_sprintf(id, "%xL%Z", state->cluster_id);
-
-    json = json_pack("{s:o, s:o, s:s, s:I}",
-                     "cluster",
-                     ngx_etcd_state_bytes(state->cluster.data,
-                                          state->cluster.len),
-                     "namespace",
-                     ngx_etcd_state_bytes(state->key_namespace.data,
-                                          state->key_namespace.len),
-                     "cluster_id", (char *) id,
-                     "revision", (json_int_t) state->revision);
-
-    if (ngx_etcd_state_json(text, json) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    text->begun = 1;
-
-    return ngx_etcd_state_literal(text, ",\"upstreams\":[");
-}
-
-
-/* Without memory for a value the object is freed, and NULL is returned. */
-
-static json_t *
-ngx_etcd_state_set(json_t *json, char *name, json_t *value)
-{
-    if (json_object_set_new(json, name, value) != 0) {
-        json_decref(json);
-        return NULL;
-    }
-
-    return json;
-}
-
-
-/* Adds the host name; the address is empty if none is known. */
-
-static json_t *
-ngx_etcd_state_host(json_t *json, ngx_etcd_member_pack_t *record)
-{
-    json = ngx_etcd_state_set(json, "host",
-                              json_stringn((char *) record->host.data,
-                                           record->host.len));
-    json = ngx_etcd_state_set(json, "port", json_integer(record->port));
-    json = ngx_etcd_state_set(json, "whole_weight",
-                              json_integer(record->whole));
-
-    if (record->unresolved) {
-        json = ngx_etcd_state_set(json, "address", json_string(""));
-    }
-
-    return json;
-}
-
-
-/* Adds an item to a list of n items; frees the item. */
-
-static ngx_int_t
-ngx_etcd_state_item(ngx_etcd_state_text_t *text, ngx_uint_t *n, json_t *item)
-{
-    if ((*n)++ != 0 && ngx_etcd_state_literal(text, ",") != NGX_OK) {
-        json_decref(item);
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_state_literal(text, "\n") != NGX_OK) {
-        json_decref(item);
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_state_json(text, item);
-}
-
-
-/* Attributes have the names that they have in etcd, and the same decoder. */
-
-static ngx_int_t
-ngx_etcd_state_member(ngx_etcd_state_text_t *text, ngx_etcd_copy_t *copy)
-{
-    u_char                   slow_start[NGX_INT64_LEN + sizeof("ms")];
-    json_t                  *json;
-    ngx_etcd_member_pack_t   record;
-    ngx_etcd_member_attr_t  *attr;
-
-    ngx_etcd_member_pack_read(&record, copy->payload);
-    attr = &record.attr;
-
-    (void) ngx_sprintf(slow_start, "%uDms%Z", attr->slow_start);
-
-    json = json_pack("{s:o, s:I, s:I, s:I, s:b, s:o,"
-                     " s:I, s:I, s:I, s:I, s:s, s:I, s:b, s:b, s:b, s:b}",
-                     "key",
-                     ngx_etcd_state_bytes(copy->key.data, copy->key.len),
-                     "create_revision", (json_int_t) copy->create_revision,
-                     "mod_revision", (json_int_t) copy->mod_revision,
-                     "lease", (json_int_t) copy->lease,
-                     "gone", (int) (copy->gone != 0),
-                     "address",
-                     ngx_etcd_state_bytes(record.name.data, record.name.len),
-                     "weight", (json_int_t) attr->weight,
-                     "max_fails", (json_int_t) attr->max_fails,
-                     "max_conns", (json_int_t) attr->max_conns,
-                     "fail_timeout", (json_int_t) attr->fail_timeout,
-                     "slow_start", (char *) slow_start,
-                     "priority", (json_int_t) attr->priority,
-                     "down", (int) attr->down,
-                     "backup", (int) attr->backup,
-                     "drain", (int) attr->drain,
-                     "near", (int) attr->near);
-
-    if (copy->gone == NGX_ETCD_ENTRY_HELD) {
-        json = ngx_etcd_state_set(json, "held", json_true());
-    }
-
-    if (record.route.len != 0) {
-        json = ngx_etcd_state_set(json, "route",
-                                  json_stringn((char *) record.route.data,
-                                               record.route.len));
-    }
-
-    if (record.host.len != 0) {
-        json = ngx_etcd_state_host(json, &record);
-    }
-
-    return ngx_etcd_state_item(text, &text->nmembers, json);
-}
-
-
-/* A time of ngx_etcd_clock(), in s since the epoch: it outlives a boot. */
-
-static json_int_t
-ngx_etcd_state_time(uint64_t time)
-{
-    return ngx_time() + ((int64_t) (time - ngx_etcd_clock()) + 500) / 1000;
-}
-
-
-/* NULL: no memory. */
-
-static json_t *
-ngx_etcd_state_upstream(ngx_etcd_snapshot_t *snapshot)
-{
-    json_t  *json;
-
-    json = json_pack("{s:o, s:b, s:o, s:I, s:I}",
-                     "name",
-                     ngx_etcd_state_bytes(snapshot->name.data,
-                                          snapshot->name.len),
-                     "stream", (int) snapshot->stream,
-                     "prefix",
-                     ngx_etcd_state_bytes(snapshot->prefix.data,
-                                          snapshot->prefix.len),
-                     "params", (json_int_t) snapshot->params,
-                     "revision", (json_int_t) snapshot->revision);
-
-    if (snapshot->held_until != 0) {
-        json = ngx_etcd_state_set(json, "held_until",
-                                  json_integer(ngx_etcd_state_time(
-                                                      snapshot->held_until)));
-    }
-
-    if (snapshot->id != 0) {
-        json = ngx_etcd_state_set(json, "pattern",
-                                  ngx_etcd_state_bytes(snapshot->pattern.data,
-                                                       snapshot->pattern.len));
-    }
-
-    return json;
-}
-
-
-static ngx_int_t
-ngx_etcd_state_open(ngx_etcd_state_text_t *text, ngx_etcd_snapshot_t *snapshot)
-{
-    if (text->n != 1 && ngx_etcd_state_literal(text, ",") != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_state_literal(text, "\n{\"upstream\":") != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    if (ngx_etcd_state_json(text, ngx_etcd_state_upstream(snapshot)) != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    text->open = 1;
-    text->nmembers = 0;
-    text->copy = snapshot->entries;
-
-    return ngx_etcd_state_literal(text, ",\"members\":[");
-}
-
-
-/* Ends the list of upstreams and begins the list of values. */
-
-static ngx_int_t
-ngx_etcd_state_listed(ngx_etcd_state_text_t *text)
-{
-    if (text->listed) {
-        return NGX_OK;
-    }
-
-    text->listed = 1;
-
-    return ngx_etcd_state_literal(text, "\n],\"values\":[");
-}
-
-
-static ngx_int_t
-ngx_etcd_state_end(ngx_etcd_state_text_t *text)
-{
-    size_t  len;
-    u_char  head[NGX_ETCD_STATE_HEAD];
-
-    if (ngx_etcd_state_listed(text) != NGX_OK
-        || ngx_etcd_state_literal(text, "\n]}") != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    len = ngx_etcd_state_head(head, head, 0);
-    len = ngx_etcd_state_head(head, text->data + len, text->len - len);
-
-    ngx_memcpy(text->data, head, len);
-
-    return ngx_etcd_state_literal(text, NGX_ETCD_STATE_TAIL);
-}
-
-
-static ngx_int_t
-ngx_etcd_state_value(ngx_etcd_state_text_t *text,
-    ngx_etcd_state_value_t *value)
-{
-    json_t  *json;
-
-    json = json_pack("{s:o, s:I, s:o}",
-                     "key",
-                     ngx_etcd_state_bytes(value->key.data, value->key.len),
-                     "mod_revision", (json_int_t) value->modified,
-                     "value",
-                     ngx_etcd_state_bytes(value->value.data,
-                                          value->value.len));
-
-    if (ngx_etcd_state_listed(text) != NGX_OK) {
-        json_decref(json);
-        return NGX_ERROR;
-    }
-
-    return ngx_etcd_state_item(text, &text->nvalues, json);
-}
-
-
-ngx_int_t
-ngx_etcd_state_encode(ngx_etcd_state_text_t *text)
-{
-    ngx_uint_t               i;
-    ngx_etcd_snapshot_t     *snapshots;
-    ngx_etcd_state_value_t  *values;
-
-    snapshots = text->snapshots->elts;
-    values = text->values->elts;
-
-    if (!text->begun && ngx_etcd_state_begin(text) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    for (i = 0; i < NGX_ETCD_STATE_PIECE; i++) {
-
-        if (text->copy != NULL) {
-            if (ngx_etcd_state_member(text, text->copy) != NGX_OK) {
-                return NGX_ERROR;
-            }
-
-            text->copy = text->copy->next;
-            continue;
-        }
-
-        if (text->open) {
-            if (ngx_etcd_state_literal(text, "\n]}") != NGX_OK) {
-                return NGX_ERROR;
-            }
-
-            text->open = 0;
-        }
-
-        if (text->n < text->snapshots->nelts) {
-            if (ngx_etcd_state_open(text, &snapshots[text->n++]) != NGX_OK) {
-                return NGX_ERROR;
-            }
-
-            continue;
-        }
-
-        if (text->next == text->values->nelts) {
-            return ngx_etcd_state_end(text);
-        }
-
-        if (ngx_etcd_state_value(text, &values[text->next++]) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_AGAIN;
-}
-
-
-static ngx_int_t
-ngx_etcd_state_add(ngx_etcd_state_text_t *text, void *data, size_t len)
+ngx_etcd_state_grow(ngx_etcd_state_text_t *text, size_t len)
 {
     size_t   size;
     u_char  *p;
 
-    if (len > text->size - text->len) {
-
-        size = ngx_max(text->size, NGX_ETCD_STATE_MIN_SIZE);
-
-        while (size - text->len < len) {
-            size *= 2;
-        }
-
-        p = ngx_alloc(size, text->log);
-        if (p == NULL) {
-            return NGX_ERROR;
-        }
-
-        if (text->data != NULL) {
-            ngx_memcpy(p, text->data, text->len);
-            ngx_free(text->data);
-        }
-
-        text->data = p;
-        text->size = size;
+    if (text->len + len <= text->size) {
+        return NGX_OK;
     }
 
-    ngx_memcpy(text->data + text->len, data, len);
+    size = ngx_max(text->size, NGX_ETCD_STATE_MIN_SIZE);
+
+    while (size < text->len + len) {
+        size *= 2;
+    }
+
+    p = ngx_alloc(size, text->log);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (text->data != NULL) {
+        ngx_memcpy(p, text->data, text->len);
+        ngx_free(text->data);
+    }
+
+    text->data = p;
+    text->size = size;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_state_reserve(ngx_etcd_state_text_t *text)
+{
+    return ngx_etcd_state_grow(text, ngx_max(text->size / 4,
+                                             NGX_ETCD_STATE_MIN_SIZE / 4));
+}
+
+
+ngx_int_t
+ngx_etcd_state_put(ngx_etcd_state_text_t *text,
+    ngx_etcd_state_record_t *record)
+{
+    size_t   len;
+    u_char  *p;
+
+    if (text->len == 0) {
+        text->len = NGX_ETCD_STATE_RECORDS;
+    }
+
+    len = NGX_ETCD_STATE_HEAD + record->literal.len + record->key.len
+          + record->data.len;
+
+    if (ngx_etcd_state_grow(text, len) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    p = text->data + text->len;
+
+    *p++ = (u_char) record->kind;
+    *p++ = (u_char) record->flags;
+
+    p = ngx_etcd_state_write(p, 0, 2);
+    p = ngx_etcd_state_write(p, record->literal.len + record->key.len, 4);
+    p = ngx_etcd_state_write(p, record->data.len, 4);
+    p = ngx_etcd_state_write(p, record->created, 8);
+    p = ngx_etcd_state_write(p, record->modified, 8);
+    p = ngx_etcd_state_write(p, record->lease, 8);
+    p = ngx_etcd_state_copy(p, &record->literal);
+    p = ngx_etcd_state_copy(p, &record->key);
+
+    (void) ngx_etcd_state_copy(p, &record->data);
+
     text->len += len;
 
     return NGX_OK;
 }
 
 
-size_t
-ngx_etcd_state_head(u_char *buf, u_char *content, size_t len)
+static void
+ngx_etcd_state_sum(u_char *sum, u_char *text, size_t len)
 {
-    u_char      *p;
-    u_char       digest[20];
-    ngx_sha1_t   sha1;
+    ngx_sha1_t  sha1;
 
     ngx_sha1_init(&sha1);
-    ngx_sha1_update(&sha1, content, len);
-    ngx_sha1_final(digest, &sha1);
+    ngx_sha1_update(&sha1, text + NGX_ETCD_STATE_RECORDS,
+                    len - NGX_ETCD_STATE_RECORDS);
+    ngx_sha1_final(sum, &sha1);
+}
 
-    p = ngx_sprintf(buf, "{\"version\":%d,\"sha1\":\"",
-                    NGX_ETCD_STATE_VERSION);
-    p = ngx_hex_dump(p, digest, sizeof(digest));
-    p = ngx_cpymem(p, "\",\"content\":\n", sizeof("\",\"content\":\n") - 1);
 
-    return p - buf;
+void
+ngx_etcd_state_seal(ngx_etcd_state_text_t *text)
+{
+    u_char  *p;
+
+    p = ngx_cpymem(text->data, NGX_ETCD_STATE_MAGIC,
+                   sizeof(NGX_ETCD_STATE_MAGIC) - 1);
+    p = ngx_etcd_state_write(p, NGX_ETCD_STATE_VERSION, 4);
+
+    ngx_etcd_state_sum(p, text->data, text->len);
+}
+
+
+size_t
+ngx_etcd_state_member(u_char *data, u_char *payload)
+{
+    u_char                   *p;
+    ngx_uint_t                i;
+    ngx_etcd_member_pack_t    member;
+    ngx_etcd_member_attr_t   *attr;
+
+    ngx_etcd_member_pack_read(&member, payload);
+
+    attr = &member.attr;
+    p = data;
+
+    for (i = 0; ngx_etcd_state_numbers[i].name != NULL; i++) {
+        p = ngx_etcd_state_write(p, *(uint32_t *) ((u_char *) attr
+                                          + ngx_etcd_state_numbers[i].offset),
+                                 4);
+    }
+
+    /* a member without an address has the reason in its place */
+
+    if (member.host.len == 0) {
+        member.port = 0;
+        member.whole = 0;
+
+    } else if (member.unresolved) {
+        member.name.len = 0;
+    }
+
+    *p++ = (attr->down ? NGX_ETCD_STATE_DOWN : 0)
+           | (attr->backup ? NGX_ETCD_STATE_BACKUP : 0)
+           | (attr->drain ? NGX_ETCD_STATE_DRAIN : 0)
+           | (attr->near ? NGX_ETCD_STATE_NEAR : 0);
+
+    p = ngx_etcd_state_write(p, member.port, 2);
+    p = ngx_etcd_state_write(p, member.whole, 2);
+
+    *p++ = (u_char) member.name.len;
+    *p++ = (u_char) member.route.len;
+    *p++ = (u_char) member.host.len;
+
+    p = ngx_etcd_state_copy(p, &member.name);
+    p = ngx_etcd_state_copy(p, &member.route);
+    p = ngx_etcd_state_copy(p, &member.host);
+
+    return p - data;
+}
+
+
+ngx_uint_t
+ngx_etcd_state_version(ngx_str_t *text)
+{
+    u_char  *p;
+
+    if (text->len < NGX_ETCD_STATE_RECORDS
+        || ngx_memcmp(text->data, NGX_ETCD_STATE_MAGIC,
+                      sizeof(NGX_ETCD_STATE_MAGIC) - 1)
+           != 0)
+    {
+        return 0;
+    }
+
+    p = text->data + sizeof(NGX_ETCD_STATE_MAGIC) - 1;
+
+    return ngx_etcd_state_read(&p, 4);
+}
+
+
+ngx_int_t
+ngx_etcd_state_open(ngx_str_t *text)
+{
+    u_char  sum[NGX_ETCD_STATE_SHA1];
+
+    ngx_etcd_state_sum(sum, text->data, text->len);
+
+    if (ngx_memcmp(sum, text->data + NGX_ETCD_STATE_SUM, NGX_ETCD_STATE_SHA1)
+        != 0)
+    {
+        return NGX_ERROR;
+    }
+
+    text->data += NGX_ETCD_STATE_RECORDS;
+    text->len -= NGX_ETCD_STATE_RECORDS;
+
+    return NGX_OK;
+}
+
+
+char *
+ngx_etcd_state_get(ngx_str_t *rest, ngx_etcd_state_record_t *record)
+{
+    size_t   left;
+    u_char  *p;
+
+    if (rest->len < NGX_ETCD_STATE_HEAD) {
+        return (rest->len == 0) ? "the end is missing" : "a record is cut off";
+    }
+
+    p = rest->data;
+    left = rest->len - NGX_ETCD_STATE_HEAD;
+
+    record->kind = *p++;
+    record->flags = *p++;
+    p += 2;
+
+    record->key.len = ngx_etcd_state_read(&p, 4);
+    record->data.len = ngx_etcd_state_read(&p, 4);
+    record->created = ngx_etcd_state_read(&p, 8);
+    record->modified = ngx_etcd_state_read(&p, 8);
+    record->lease = ngx_etcd_state_read(&p, 8);
+
+    if (record->key.len > left || record->data.len > left - record->key.len) {
+        return "a record is longer than the rest";
+    }
+
+    record->key.data = p;
+    record->data.data = p + record->key.len;
+
+    rest->data = record->data.data + record->data.len;
+    rest->len = left - record->key.len - record->data.len;
+
+    /* an origin has an id in place of the other revision */
+
+    return (record->modified > INT64_MAX
+            || (record->kind == NGX_ETCD_STATE_MEMBER
+                && record->created > INT64_MAX))
+           ? "there is no valid revision" : NULL;
+}
+
+
+char *
+ngx_etcd_state_member_read(ngx_str_t *data, ngx_etcd_member_t *member,
+    ngx_str_t *address)
+{
+    u_char      *p, flags;
+    uint32_t     n;
+    ngx_uint_t   i;
+    ngx_str_t    route;
+
+    p = data->data;
+
+    if (data->len < NGX_ETCD_STATE_MEMBER_HEAD) {
+        return "length";
+    }
+
+    for (i = 0; ngx_etcd_state_numbers[i].name != NULL; i++) {
+        n = ngx_etcd_state_read(&p, 4);
+
+        if (n < ngx_etcd_state_numbers[i].min
+            || n > ngx_etcd_state_numbers[i].max)
+        {
+            return ngx_etcd_state_numbers[i].name;
+        }
+
+        *(uint32_t *) ((u_char *) &member->attr
+                       + ngx_etcd_state_numbers[i].offset) = n;
+    }
+
+    flags = *p++;
+
+    member->attr.down = (flags & NGX_ETCD_STATE_DOWN) ? 1 : 0;
+    member->attr.backup = (flags & NGX_ETCD_STATE_BACKUP) ? 1 : 0;
+    member->attr.drain = (flags & NGX_ETCD_STATE_DRAIN) ? 1 : 0;
+    member->attr.near = (flags & NGX_ETCD_STATE_NEAR) ? 1 : 0;
+
+    member->port = ngx_etcd_state_read(&p, 2);
+    member->whole = ngx_etcd_state_read(&p, 2);
+
+    address->len = *p++;
+    route.len = *p++;
+    member->host.len = *p++;
+
+    if (data->len != NGX_ETCD_STATE_MEMBER_HEAD + address->len + route.len
+                     + member->host.len)
+    {
+        return "length";
+    }
+
+    address->data = p;
+    route.data = p + address->len;
+    member->host.data = route.data + route.len;
+
+    if (!ngx_etcd_attribute_is_route(&route)) {
+        return "route";
+    }
+
+    member->route.len = route.len;
+    ngx_memcpy(member->route.data, route.data, route.len);
+
+    if (member->host.len > NGX_ETCD_MEMBER_MAX_HOST
+        || (member->host.len == 0) != (member->port == 0)
+        || (member->host.len == 0) != (member->whole == 0))
+    {
+        return "host";
+    }
+
+    return NULL;
 }

@@ -9,12 +9,15 @@
 #include <ngx_event.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_members_conf.h>
-#include <ngx_etcd_restore_state.h>
+#include <ngx_etcd_restore.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_state_save.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_value_conf.h>
 
+
+#define NGX_ETCD_STATE_FILE_NAME   ".state"
+#define NGX_ETCD_STATE_FILE_OLD    ".json"    /* of version 1 */
 
 #define NGX_ETCD_STATE_FILE_PIECE  1           /* ms between steps */
 #define NGX_ETCD_STATE_FILE_TRIES  100         /* attempts to lock, on exit */
@@ -91,13 +94,15 @@ ngx_etcd_state_file_conf(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
         return NGX_CONF_ERROR;
     }
 
-    p = ngx_pnalloc(cf->pool, dir->len + 1 + ecf->name.len + sizeof(".json"));
+    p = ngx_pnalloc(cf->pool, dir->len + 1 + ecf->name.len
+                              + sizeof(NGX_ETCD_STATE_FILE_NAME));
     if (p == NULL) {
         return NGX_CONF_ERROR;
     }
 
     ecf->state_file.data = p;
-    ecf->state_file.len = ngx_sprintf(p, "%V/%V.json%Z", dir, &ecf->name)
+    ecf->state_file.len = ngx_sprintf(p, "%V/%V" NGX_ETCD_STATE_FILE_NAME "%Z",
+                                      dir, &ecf->name)
                           - p - 1;
 
     return ngx_etcd_state_file_threads(cf);
@@ -245,7 +250,7 @@ ngx_etcd_state_file_event(ngx_event_t *ev)
     save->rc = ngx_etcd_state_save_step(save);
 
     if (save->rc == NGX_AGAIN
-        && save->state == NGX_ETCD_STATE_SAVE_ENCODING
+        && save->state == NGX_ETCD_STATE_SAVE_SEALING
         && ngx_etcd_state_save_post(save) == NGX_OK)
     {
         return;
@@ -488,13 +493,35 @@ ngx_etcd_state_file_finish(ngx_etcd_state_file_t *sf)
 }
 
 
+/* Returns 1 for the path of a file of version 1, which had another name. */
+
+static ngx_uint_t
+ngx_etcd_state_file_old(ngx_str_t *path, ngx_pool_t *pool)
+{
+    u_char           *p;
+    ngx_file_info_t   fi;
+
+    path->len -= sizeof(NGX_ETCD_STATE_FILE_NAME) - 1;
+
+    p = ngx_pnalloc(pool, path->len + sizeof(NGX_ETCD_STATE_FILE_OLD));
+    if (p == NULL) {
+        return 0;
+    }
+
+    path->len = ngx_sprintf(p, "%V" NGX_ETCD_STATE_FILE_OLD "%Z", path) - p - 1;
+    path->data = p;
+
+    return ngx_file_info(p, &fi) != NGX_FILE_ERROR;
+}
+
+
 void
 ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
 {
     char                *why;
     ngx_err_t            err;
     ngx_int_t            rc;
-    ngx_str_t            text;
+    ngx_str_t            text, path;
     ngx_pool_t          *pool;
     ngx_etcd_restore_t   restore;
 
@@ -511,13 +538,8 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
 
     ngx_memzero(&restore, sizeof(ngx_etcd_restore_t));
 
-    restore.zone = &conf->zone;
-    restore.services = &conf->services;
-    restore.catalogs = &conf->catalogs;
-    restore.value_maps = &conf->value_maps;
+    restore.conf = conf;
     restore.pool = pool;
-    restore.state.cluster = conf->name;
-    restore.state.key_namespace = conf->client.key_namespace;
 
     err = 0;
     rc = ngx_etcd_atomic_file_read(&conf->state_file,
@@ -530,24 +552,33 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
     }
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_restore_state_text(&restore, &text);
+        rc = ngx_etcd_restore(&restore, &text);
+    }
+
+    path = conf->state_file;
+
+    if (rc == NGX_DECLINED && ngx_etcd_state_file_old(&path, pool)) {
+        ngx_str_set(&restore.reason, "its version is 1, not "
+                                     ngx_value(NGX_ETCD_STATE_VERSION));
+        rc = NGX_ERROR;
+        err = 0;
     }
 
     if (rc == NGX_ERROR) {
         ngx_log_error(NGX_LOG_ERR, log, err,
                       "etcd cluster \"%V\": state file \"%V\" is not used: %V",
-                      &conf->name, &conf->state_file, &restore.reason);
+                      &conf->name, ngx_etcd_shown(&path), &restore.reason);
     }
 
     if (rc == NGX_OK) {
-        conf->zone.sh->cluster.cluster_id = restore.state.cluster_id;
-        conf->zone.sh->cluster.revision = restore.state.revision;
-        conf->zone.sh->id.id = restore.state.cluster_id;
+        conf->zone.sh->cluster.cluster_id = restore.cluster_id;
+        conf->zone.sh->cluster.revision = restore.revision;
+        conf->zone.sh->id.id = restore.cluster_id;
 
         ngx_log_error(NGX_LOG_NOTICE, log, 0,
                       "etcd cluster \"%V\": %ui members of revision %uL are "
                       "from state file \"%V\"",
-                      &conf->name, restore.nmembers, restore.state.revision,
+                      &conf->name, restore.nmembers, restore.revision,
                       &conf->state_file);
     }
 

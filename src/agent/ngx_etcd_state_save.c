@@ -7,23 +7,33 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_state_save.h>
+#include <ngx_etcd_unused.h>
 #include <ngx_etcd_value_map.h>
 
 
 /* sets that are listed at a time */
 
-#define NGX_ETCD_STATE_SAVE_PIECE  256
+#define NGX_ETCD_STATE_SAVE_LIST   256
+
+/* slots and entries at a time; doubled when a set is begun again */
+
+#define NGX_ETCD_STATE_SAVE_PIECE  1024
 
 
 static ngx_int_t ngx_etcd_state_save_list(ngx_etcd_state_save_t *save);
-static ngx_int_t ngx_etcd_state_save_sets(ngx_etcd_state_save_t *save,
+static ngx_int_t ngx_etcd_state_save_found(ngx_etcd_state_save_t *save,
     ngx_etcd_catalog_conf_t *catalog, uint64_t since);
 static ngx_int_t ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save);
-static ngx_int_t ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save);
-static ngx_int_t ngx_etcd_state_save_known(ngx_etcd_state_save_t *save);
+static ngx_int_t ngx_etcd_state_save_set(ngx_etcd_state_save_t *save,
+    ngx_etcd_state_save_set_t *set);
+static ngx_int_t ngx_etcd_state_save_begin(ngx_etcd_state_save_t *save,
+    ngx_etcd_state_save_set_t *set);
+static ngx_int_t ngx_etcd_state_save_entries(ngx_etcd_state_save_t *save,
+    ngx_etcd_member_set_t *set);
 static ngx_int_t ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save);
 static ngx_int_t ngx_etcd_state_save_node(void *data,
     ngx_etcd_value_node_t *node);
@@ -38,13 +48,13 @@ ngx_etcd_state_save_t *
 ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
     void *data, ngx_log_t *log)
 {
-    ngx_uint_t                 i, n;
-    ngx_pool_t                *pool;
-    ngx_etcd_state_save_t     *save;
-    ngx_etcd_snapshot_t       *snapshot;
-    ngx_etcd_service_conf_t  **services;
+    ngx_uint_t                  i, n;
+    ngx_pool_t                 *pool;
+    ngx_etcd_state_save_t      *save;
+    ngx_etcd_service_conf_t   **services;
+    ngx_etcd_state_save_set_t  *set;
 
-    n = ngx_max(conf->services.nelts, 1);
+    n = conf->services.nelts;
 
     pool = ngx_create_pool(1024, log);
     if (pool == NULL) {
@@ -54,29 +64,19 @@ ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
     save = ngx_pcalloc(pool, sizeof(ngx_etcd_state_save_t));
 
     if (save == NULL
-        || (save->marks = ngx_pcalloc(pool, (n + conf->catalogs.nelts)
+        || (save->marks = ngx_pcalloc(pool, (1 + n + conf->catalogs.nelts)
                                             * sizeof(
                                                   ngx_etcd_state_save_mark_t)))
            == NULL
-        || ngx_array_init(&save->snapshots, pool, n,
-                          sizeof(ngx_etcd_snapshot_t))
-           != NGX_OK
-        || ngx_array_init(&save->known, pool, n, sizeof(ngx_etcd_snapshot_t))
-           != NGX_OK
-        || ngx_array_init(&save->values, pool,
-                          ngx_max(conf->value_maps.nelts, 1),
-                          sizeof(ngx_etcd_state_value_t))
+        || (save->changes = ngx_pcalloc(pool, (1 + conf->value_maps.nelts)
+                                              * sizeof(ngx_atomic_uint_t)))
+           == NULL
+        || ngx_array_init(&save->sets, pool, ngx_max(n, 1),
+                          sizeof(ngx_etcd_state_save_set_t))
            != NGX_OK
         || ngx_etcd_atomic_file_init(&save->file, &conf->state_file, pool)
            != NGX_OK)
     {
-        ngx_destroy_pool(pool);
-        return NULL;
-    }
-
-    save->changes = ngx_pcalloc(pool, ngx_max(conf->value_maps.nelts, 1)
-                                      * sizeof(ngx_atomic_uint_t));
-    if (save->changes == NULL) {
         ngx_destroy_pool(pool);
         return NULL;
     }
@@ -86,14 +86,18 @@ ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
     save->log = log;
     save->done = done;
     save->data = data;
+    save->text.log = log;
 
     services = conf->services.elts;
 
-    for (i = 0; i < conf->services.nelts; i++) {
-        snapshot = ngx_array_push(&save->snapshots);
+    for (i = 0; i < n; i++) {
+        set = ngx_array_push(&save->sets);
 
-        ngx_etcd_snapshot_init(snapshot, &conf->zone, services[i]->set,
-                               &services[i]->name, &services[i]->prefix, log);
+        ngx_memzero(set, sizeof(ngx_etcd_state_save_set_t));
+
+        set->set = services[i]->set;
+        set->service = services[i];
+        set->prefix = services[i]->prefix;
     }
 
     return save;
@@ -103,19 +107,10 @@ ngx_etcd_state_save_create(ngx_etcd_conf_t *conf, void (*done)(void *data),
 void
 ngx_etcd_state_save_destroy(ngx_etcd_state_save_t *save)
 {
-    ngx_uint_t            i;
-    ngx_etcd_snapshot_t  *snapshots;
-
     ngx_etcd_atomic_file_abandon(&save->file);
 
     if (save->text.data != NULL) {
         ngx_free(save->text.data);
-    }
-
-    snapshots = save->snapshots.elts;
-
-    for (i = 0; i < save->snapshots.nelts; i++) {
-        ngx_etcd_snapshot_destroy(&snapshots[i]);
     }
 
     ngx_destroy_pool(save->pool);
@@ -135,15 +130,11 @@ ngx_etcd_state_save_step(ngx_etcd_state_save_t *save)
     case NGX_ETCD_STATE_SAVE_COPYING:
         return ngx_etcd_state_save_copy(save);
 
-    case NGX_ETCD_STATE_SAVE_ENCODING:
-        rc = ngx_etcd_state_encode(&save->text);
+    case NGX_ETCD_STATE_SAVE_SEALING:
+        ngx_etcd_state_seal(&save->text);
+        save->state = NGX_ETCD_STATE_SAVE_WRITING;
 
-        if (rc == NGX_OK) {
-            save->state = NGX_ETCD_STATE_SAVE_WRITING;
-            rc = NGX_AGAIN;
-        }
-
-        return rc;
+        return NGX_AGAIN;
 
     default: /* NGX_ETCD_STATE_SAVE_WRITING */
         rc = ngx_etcd_atomic_file_write(&save->file, save->text.data,
@@ -162,6 +153,35 @@ ngx_etcd_state_save_step(ngx_etcd_state_save_t *save)
 
         return ngx_etcd_atomic_file_publish(&save->file);
     }
+}
+
+
+/* The first record; once more, at the end, with what is known then. */
+
+static ngx_int_t
+ngx_etcd_state_save_origin(ngx_etcd_state_save_t *save)
+{
+    size_t                    len;
+    ngx_int_t                 rc;
+    ngx_etcd_state_record_t   record;
+    ngx_etcd_zone_cluster_t  *cluster;
+
+    cluster = &save->conf->zone.sh->cluster;
+    len = save->text.len;
+
+    ngx_memzero(&record, sizeof(ngx_etcd_state_record_t));
+
+    record.kind = NGX_ETCD_STATE_ORIGIN;
+    record.key = save->conf->name;
+    record.data = save->conf->client.key_namespace;
+    record.created = cluster->cluster_id;
+    record.modified = cluster->revision;
+
+    save->text.len = 0;
+    rc = ngx_etcd_state_put(&save->text, &record);
+    save->text.len = ngx_max(save->text.len, len);
+
+    return rc;
 }
 
 
@@ -188,10 +208,14 @@ ngx_etcd_state_save_list(ngx_etcd_state_save_t *save)
         if (save->after == 0) {
             mark->generation = catalog->map->generation;
             mark->commits = catalog->map->revision;
+
+            /* the last set may have gone */
+
+            save->known |= (mark->commits != 0);
         }
 
         n = catalog->service.source->restorable
-            ? ngx_etcd_state_save_sets(save, catalog, mark->commits) : 0;
+            ? ngx_etcd_state_save_found(save, catalog, mark->commits) : 0;
 
         if (n != 0) {
             return n;
@@ -203,7 +227,8 @@ ngx_etcd_state_save_list(ngx_etcd_state_save_t *save)
 
     save->state = NGX_ETCD_STATE_SAVE_COPYING;
 
-    return NGX_AGAIN;
+    return (ngx_etcd_state_save_origin(save) == NGX_OK) ? NGX_AGAIN
+                                                        : NGX_ERROR;
 }
 
 
@@ -214,34 +239,33 @@ ngx_etcd_state_save_list(ngx_etcd_state_save_t *save)
  */
 
 static ngx_int_t
-ngx_etcd_state_save_sets(ngx_etcd_state_save_t *save,
+ngx_etcd_state_save_found(ngx_etcd_state_save_t *save,
     ngx_etcd_catalog_conf_t *catalog, uint64_t since)
 {
-    ngx_int_t              i, n;
-    ngx_str_t              prefixes[NGX_ETCD_STATE_SAVE_PIECE];
-    ngx_etcd_snapshot_t   *snapshot;
-    ngx_etcd_set_found_t   found[NGX_ETCD_STATE_SAVE_PIECE];
+    ngx_int_t                   i, n;
+    ngx_str_t                   prefixes[NGX_ETCD_STATE_SAVE_LIST];
+    ngx_etcd_set_found_t        found[NGX_ETCD_STATE_SAVE_LIST];
+    ngx_etcd_state_save_set_t  *set;
 
     n = ngx_etcd_set_map_list(&save->conf->zone, catalog->map, catalog->map_id,
                               save->after, found, prefixes,
-                              NGX_ETCD_STATE_SAVE_PIECE, save->pool);
+                              NGX_ETCD_STATE_SAVE_LIST, save->pool);
     if (n <= 0) {
         return (n == NGX_AGAIN) ? NGX_BUSY : n;
     }
 
     for (i = 0; i < n; i++) {
-        snapshot = ngx_array_push(&save->snapshots);
-        if (snapshot == NULL) {
+        set = ngx_array_push(&save->sets);
+        if (set == NULL) {
             return NGX_ERROR;
         }
 
-        ngx_etcd_snapshot_init(snapshot, &save->conf->zone, found[i].set,
-                               &catalog->service.name, &prefixes[i],
-                               save->log);
-
-        snapshot->id = found[i].set_id;
-        snapshot->since = since;
-        snapshot->pattern = catalog->pattern.text;
+        set->set = found[i].set;
+        set->id = found[i].set_id;
+        set->service = &catalog->service;
+        set->prefix = prefixes[i];
+        set->pattern = catalog->pattern.text;
+        set->since = since;
 
         save->after = found[i].set_id;
     }
@@ -250,129 +274,272 @@ ngx_etcd_state_save_sets(ngx_etcd_state_save_t *save,
 }
 
 
+/*
+ * Leaders are not saved: a starting nginx cannot know whether they are still
+ * leaders.  If nothing is known, the old file stays.
+ */
+
 static ngx_int_t
 ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save)
 {
-    ngx_int_t             rc;
-    ngx_uint_t            n;
-    ngx_etcd_snapshot_t  *snapshot;
+    ngx_int_t                   rc;
+    ngx_etcd_state_record_t     record;
+    ngx_etcd_state_save_set_t  *set;
 
-    snapshot = save->snapshots.elts;
-    snapshot += save->copied;
-    n = 0;
+    set = save->sets.elts;
+    save->copied = 0;
 
-    while (save->copied < save->snapshots.nelts) {
+    while (save->set < save->sets.nelts) {
 
-        rc = ngx_etcd_snapshot_step(snapshot);
+        if (save->copied >= NGX_ETCD_STATE_SAVE_PIECE) {
+            return NGX_AGAIN;
+        }
+
+        rc = ngx_etcd_state_save_set(save, &set[save->set]);
         if (rc != NGX_OK) {
             return rc;
         }
 
-        n += snapshot->ncopied;
-        snapshot++;
-        save->copied++;
-
-        if (n >= NGX_ETCD_SNAPSHOT_PIECE) {
-            return NGX_AGAIN;
-        }
+        save->set++;
+        save->piece = 0;
     }
 
     rc = ngx_etcd_state_save_maps(save);
 
-    return (rc == NGX_OK) ? ngx_etcd_state_save_copied(save) : rc;
-}
+    if (rc != NGX_OK || !save->known) {
+        return rc;
+    }
 
+    ngx_memzero(&record, sizeof(ngx_etcd_state_record_t));
 
-/*
- * Sets without data are not saved; if there are no others, the old file
- * stays.  Leaders are not saved: a starting nginx cannot know whether they
- * are still leaders.
- */
+    record.kind = NGX_ETCD_STATE_END;
 
-static ngx_int_t
-ngx_etcd_state_save_copied(ngx_etcd_state_save_t *save)
-{
-    ngx_int_t                 known;
-    ngx_etcd_conf_t          *conf;
-    ngx_etcd_state_t         *state;
-    ngx_etcd_zone_cluster_t  *zc;
-
-    known = ngx_etcd_state_save_known(save);
-
-    if (known == NGX_ERROR) {
+    if (ngx_etcd_state_save_origin(save) != NGX_OK
+        || ngx_etcd_state_put(&save->text, &record) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    if (known == NGX_DECLINED && !save->values_known) {
-        return NGX_OK;
-    }
-
-    conf = save->conf;
-    zc = &conf->zone.sh->cluster;
-
-    state = &save->text.state;
-    state->cluster = conf->name;
-    state->key_namespace = conf->client.key_namespace;
-    state->cluster_id = zc->cluster_id;
-    state->revision = zc->revision;
-
-    save->text.snapshots = &save->known;
-    save->text.values = &save->values;
-    save->text.log = save->log;
-    save->state = NGX_ETCD_STATE_SAVE_ENCODING;
+    save->state = NGX_ETCD_STATE_SAVE_SEALING;
 
     return NGX_AGAIN;
 }
 
 
-/* NGX_DECLINED: no set is known. */
+/*
+ * Copies a piece of a set, or begins again if the set has changed: the text is
+ * of one moment.  If changes are faster than pieces, the piece grows until it
+ * holds the whole set: the owner does not change the set while it copies one.
+ * The mutex is held no longer than a reader holds it.  The owner may read
+ * without the mutex what only the owner changes.
+ */
 
 static ngx_int_t
-ngx_etcd_state_save_known(ngx_etcd_state_save_t *save)
+ngx_etcd_state_save_set(ngx_etcd_state_save_t *save,
+    ngx_etcd_state_save_set_t *set)
 {
-    ngx_uint_t                   i, n;
-    ngx_etcd_snapshot_t         *snapshots, *known;
-    ngx_etcd_service_conf_t    **services;
-    ngx_etcd_state_save_mark_t  *marks;
+    ngx_int_t   rc;
+    ngx_uint_t  n;
 
-    n = save->conf->services.nelts;
-    services = save->conf->services.elts;
-    snapshots = save->snapshots.elts;
-    marks = save->marks;
+    if (save->piece == 0) {
+        save->start = save->text.len;
+    }
 
-    for (i = 0; i < save->snapshots.nelts; i++) {
+    n = 0;
 
-        if (i < n) {
-            marks[i].generation = snapshots[i].generation;
-            marks[i].commits = snapshots[i].commits;
+    do {
+
+        if (set->id != 0 && set->set->object.id != set->id) {
+            save->text.len = save->start;
+            return NGX_OK;
         }
 
-        if (i < n ? services[i]->source->restorable
-                    && ngx_etcd_state_known(&snapshots[i])
-                  : snapshots[i].entries != NULL)
-        {
-            known = ngx_array_push(&save->known);
-            if (known == NULL) {
+        if (save->piece == 0 || save->commits != set->set->commit.number) {
+            if (ngx_etcd_state_save_begin(save, set) != NGX_OK) {
                 return NGX_ERROR;
             }
 
-            *known = snapshots[i];
+            if (!set->service->source->restorable) {
+                save->text.len = save->start;
+                return NGX_OK;
+            }
         }
+
+        if (ngx_etcd_state_reserve(&save->text) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        if (ngx_etcd_zone_lock(&save->conf->zone) != NGX_OK) {
+            return NGX_BUSY;
+        }
+
+        rc = ngx_etcd_zone_owned(&save->conf->zone)
+             ? ngx_etcd_state_save_entries(save, set->set) : NGX_DECLINED;
+
+        ngx_etcd_zone_unlock(&save->conf->zone);
+
+        n += NGX_ETCD_MEMBER_SET_PIECE;
+
+    } while (rc == NGX_AGAIN && n < save->piece);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
-    if (save->known.nelts != 0) {
+    /* a set without data is not saved */
+
+    if (save->text.len == save->members
+        && (set->id != 0 || save->revision == 0))
+    {
+        save->text.len = save->start;
         return NGX_OK;
     }
 
-    /* the last set may have gone */
+    save->known = 1;
 
-    for (i = 0; i < save->conf->catalogs.nelts; i++) {
-        if (marks[n + i].commits != 0) {
+    return NGX_OK;
+}
+
+
+/* A time of ngx_etcd_clock(), in s since the epoch: it outlives a boot. */
+
+static uint64_t
+ngx_etcd_state_save_time(uint64_t time)
+{
+    return ngx_time() + ((int64_t) (time - ngx_etcd_clock()) + 500) / 1000;
+}
+
+
+static ngx_int_t
+ngx_etcd_state_save_begin(ngx_etcd_state_save_t *save,
+    ngx_etcd_state_save_set_t *set)
+{
+    ngx_str_t                    name;
+    ngx_etcd_member_set_t       *ms;
+    ngx_etcd_state_record_t      record;
+    ngx_etcd_state_save_mark_t  *mark;
+
+    ms = set->set;
+
+    save->piece = save->piece ? 2 * save->piece : NGX_ETCD_STATE_SAVE_PIECE;
+    save->commits = ms->commit.number;
+    save->text.len = save->start;
+
+    ngx_memzero(&save->walk, sizeof(ngx_etcd_entry_walk_t));
+
+    if (set->id == 0) {
+        mark = &save->marks[save->set];
+        mark->generation = ms->generation;
+        mark->commits = ms->commit.number;
+    }
+
+    /*
+     * Invalid and unused keys are not copied, and a pending commit is
+     * incomplete: in these cases the set must be listed again.
+     */
+
+    save->revision = (ms->ninvalid == 0 && !ngx_etcd_unused_any(ms)
+                      && !ms->commit.unfinished)
+                     ? ms->revision : 0;
+
+    if (set->id != 0 && save->revision != 0) {
+        save->revision = set->since;
+    }
+
+    ngx_memzero(&record, sizeof(ngx_etcd_state_record_t));
+
+    record.kind = NGX_ETCD_STATE_SET;
+    record.flags = ngx_etcd_member_set_stream(ms) ? NGX_ETCD_STATE_STREAM : 0;
+    record.created = ms->held_until ? ngx_etcd_state_save_time(ms->held_until)
+                                    : 0;
+    record.modified = save->revision;
+    record.lease = ms->params;
+    record.key = set->prefix;
+
+    name = set->service->name;
+    record.data = name;
+
+    if (set->id != 0) {
+        record.data.len = name.len + 1 + set->pattern.len;
+        record.data.data = ngx_pnalloc(save->pool, record.data.len);
+
+        if (record.data.data == NULL) {
+            return NGX_ERROR;
+        }
+
+        (void) ngx_sprintf(record.data.data, "%V%Z%V", &name, &set->pattern);
+    }
+
+    if (ngx_etcd_state_put(&save->text, &record) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    save->members = save->text.len;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_state_save_entry(ngx_etcd_state_save_t *save,
+    ngx_etcd_entry_t *entry)
+{
+    u_char                   data[NGX_ETCD_STATE_MEMBER_MAX];
+    ngx_etcd_state_record_t  record;
+
+    record.kind = NGX_ETCD_STATE_MEMBER;
+    record.flags = (entry->gone ? NGX_ETCD_STATE_GONE : 0)
+                   | (entry->gone == NGX_ETCD_ENTRY_HELD ? NGX_ETCD_STATE_HELD
+                                                         : 0);
+    record.created = entry->create_revision;
+    record.modified = entry->mod_revision;
+    record.lease = entry->lease;
+    ngx_str_null(&record.literal);
+    record.key.data = entry->bytes;
+    record.key.len = entry->key_len;
+    record.data.data = data;
+    record.data.len = ngx_etcd_state_member(data,
+                                            ngx_etcd_entry_payload(entry));
+
+    return ngx_etcd_state_put(&save->text, &record);
+}
+
+
+/* Static servers, which have no key, are not copied. */
+
+static ngx_int_t
+ngx_etcd_state_save_entries(ngx_etcd_state_save_t *save,
+    ngx_etcd_member_set_t *set)
+{
+    ngx_uint_t         i;
+    ngx_etcd_zone_t   *zone;
+    ngx_etcd_entry_t  *entry;
+
+    if (set->commit.dirty) {
+        return NGX_BUSY;
+    }
+
+    zone = &save->conf->zone;
+
+    for (i = 0; i < NGX_ETCD_MEMBER_SET_PIECE; i++) {
+
+        if (!ngx_etcd_entry_walk_next(zone, set, &save->walk)) {
             return NGX_OK;
+        }
+
+        save->copied++;
+
+        entry = ngx_etcd_zone_at(zone, save->walk.entry);
+
+        if (entry != NULL
+            && entry->key_len != 0
+            && ngx_etcd_state_save_entry(save, entry) != NGX_OK)
+        {
+            return NGX_ERROR;
         }
     }
 
-    return NGX_DECLINED;
+    return NGX_AGAIN;
 }
 
 
@@ -396,7 +563,11 @@ ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save)
 
             /* the last value may have gone */
 
-            save->values_known |= (maps[save->map]->map->revision != 0);
+            save->known |= (maps[save->map]->map->revision != 0);
+
+            if (ngx_etcd_state_reserve(&save->text) != NGX_OK) {
+                return NGX_ERROR;
+            }
 
             rc = ngx_etcd_value_map_each(maps[save->map], &save->chain,
                                          ngx_etcd_state_save_node, save);
@@ -418,10 +589,7 @@ ngx_etcd_state_save_node(void *data, ngx_etcd_value_node_t *node)
 {
     ngx_etcd_state_save_t *save = data;
 
-    u_char                      *p;
-    size_t                       len;
-    ngx_str_t                   *literal;
-    ngx_etcd_state_value_t      *value;
+    ngx_etcd_state_record_t      record;
     ngx_etcd_value_map_conf_t  **maps;
 
     if (node->modified == 0) {
@@ -429,28 +597,20 @@ ngx_etcd_state_save_node(void *data, ngx_etcd_value_node_t *node)
     }
 
     maps = save->conf->value_maps.elts;
-    literal = &maps[save->map]->literal;
-    len = literal->len + node->key_len + node->len;
 
-    value = ngx_array_push(&save->values);
-    p = ngx_pnalloc(save->pool, ngx_max(len, 1));
+    ngx_memzero(&record, sizeof(ngx_etcd_state_record_t));
 
-    if (value == NULL || p == NULL) {
-        return NGX_ERROR;
-    }
+    record.kind = NGX_ETCD_STATE_VALUE;
+    record.modified = node->modified;
+    record.literal = maps[save->map]->literal;
+    record.key.data = node->data;
+    record.key.len = node->key_len;
+    record.data.data = node->data + node->key_len;
+    record.data.len = node->len;
 
-    value->key.data = p;
-    value->key.len = literal->len + node->key_len;
-    value->value.data = p + value->key.len;
-    value->value.len = node->len;
-    value->modified = node->modified;
+    save->known = 1;
 
-    p = ngx_cpymem(p, literal->data, literal->len);
-    ngx_memcpy(p, node->data, node->key_len + node->len);
-
-    save->values_known = 1;
-
-    return NGX_OK;
+    return ngx_etcd_state_put(&save->text, &record);
 }
 
 

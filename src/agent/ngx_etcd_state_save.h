@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Writes one state file: the sets are copied in the event loop, piece by
- * piece; a thread serializes and writes them.  Without threads the event loop
- * does this too, in pieces.
+ * Writes one state file: the event loop makes the text (ngx_etcd_state.h),
+ * piece by piece; a thread writes it.  Without threads the event loop does this
+ * too, in pieces.
  */
 
 
@@ -15,9 +15,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_conf.h>
-#include <ngx_etcd_state.h>
 #include <ngx_etcd_atomic_file.h>
+#include <ngx_etcd_conf.h>
+#include <ngx_etcd_entry.h>
+#include <ngx_etcd_service.h>
+#include <ngx_etcd_state.h>
 
 #if (NGX_THREADS)
 #include <ngx_thread_pool.h>
@@ -30,7 +32,7 @@ typedef struct ngx_etcd_state_save_s  ngx_etcd_state_save_t;
 typedef enum {
     NGX_ETCD_STATE_SAVE_LISTING = 0,            /* always in the event loop */
     NGX_ETCD_STATE_SAVE_COPYING,                /* likewise */
-    NGX_ETCD_STATE_SAVE_ENCODING,
+    NGX_ETCD_STATE_SAVE_SEALING,
     NGX_ETCD_STATE_SAVE_WRITING,
     NGX_ETCD_STATE_SAVE_DONE
 } ngx_etcd_state_save_state_e;
@@ -52,26 +54,51 @@ typedef struct {
 } ngx_etcd_state_save_mark_t;
 
 
+/* A set that is to be saved. */
+
+typedef struct {
+    ngx_etcd_member_set_t    *set;
+    uint32_t                  id;         /* of a set that may be removed
+                                             meanwhile; 0: it stays */
+    ngx_etcd_service_conf_t  *service;    /* of all sets of a catalog */
+    ngx_str_t                 prefix;
+    ngx_str_t                 pattern;    /* the prefix with variables */
+    uint64_t                  since;      /* in place of the set's revision */
+} ngx_etcd_state_save_set_t;
+
+
 struct ngx_etcd_state_save_s {
     ngx_etcd_conf_t            *conf;
     ngx_pool_t                 *pool;
     ngx_log_t                  *log;
     ngx_etcd_state_save_state_e state;
     ngx_int_t                   rc;       /* of the last step */
-    ngx_uint_t                  catalog;  /* catalog whose sets are listed */
-    uint32_t                    after;    /* the last set that was listed */
-    ngx_uint_t                  copied;   /* number of complete snapshots */
-    ngx_array_t                 snapshots; /* ngx_etcd_snapshot_t, one a
-                                             service, then one a set of
-                                             catalogs */
     ngx_etcd_state_save_mark_t *marks;    /* one a service, then one a
                                              catalog */
-    ngx_array_t                 known;    /* snapshots to save */
-    ngx_array_t                 values;   /* ngx_etcd_state_value_t */
-    ngx_uint_t                  values_known;   /* 1: of one map at least */
-    ngx_uint_t                  map;      /* to be copied */
-    ngx_uint_t                  chain;    /* of it */
     ngx_atomic_uint_t          *changes;  /* of each map, before its copy */
+
+    ngx_uint_t                  catalog;  /* catalog whose sets are listed */
+    uint32_t                    after;    /* the last set that was listed */
+    ngx_array_t                 sets;     /* ngx_etcd_state_save_set_t, one a
+                                             service, then one a set of
+                                             catalogs */
+    ngx_uint_t                  known;    /* there is something to save */
+
+    /* the set at hand */
+
+    ngx_uint_t                  set;
+    ngx_uint_t                  piece;    /* slots and entries; 0: the set is
+                                             not begun */
+    ngx_uint_t                  commits;  /* when it was begun */
+    uint64_t                    revision;
+    size_t                      start;    /* of its text */
+    size_t                      members;  /* likewise */
+    ngx_etcd_entry_walk_t       walk;
+    ngx_uint_t                  copied;   /* slots and entries, in this step */
+
+    ngx_uint_t                  map;      /* at hand, of values */
+    ngx_uint_t                  chain;    /* of it */
+
     ngx_etcd_state_text_t       text;
     ngx_etcd_atomic_file_t      file;
     ngx_uint_t                  canceled;
@@ -106,7 +133,7 @@ void ngx_etcd_state_save_destroy(ngx_etcd_state_save_t *save);
 ngx_int_t ngx_etcd_state_save_step(ngx_etcd_state_save_t *save);
 
 /*
- * Passes the remaining steps to a thread, after copying.  NGX_OK: done() will
+ * Passes the remaining steps, after copying, to a thread.  NGX_OK: done() will
  * be called; NGX_DECLINED: there are no threads, or the process is no worker.
  */
 ngx_int_t ngx_etcd_state_save_post(ngx_etcd_state_save_t *save);

@@ -11,14 +11,9 @@
 #include <ngx_etcd_str.h>
 
 
-#define NGX_ETCD_ATTR_MAX       2147483647
-
 /* precedence 0 is the middle priority */
 #define NGX_ETCD_ATTR_FIRST     32768
 #define NGX_ETCD_ATTR_LAST      -32767
-
-/* seconds; fits in 32 bits as milliseconds */
-#define NGX_ETCD_ATTR_MAX_TIME  2147483
 
 #define NGX_ETCD_ATTR_NOT_COUNT                                               \
     "is not an integer from 0 on; its default is used"
@@ -149,7 +144,7 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
 /* nginx sends the route in a cookie. */
 
-static ngx_uint_t
+ngx_uint_t
 ngx_etcd_attribute_is_route(ngx_str_t *text)
 {
     u_char      c;

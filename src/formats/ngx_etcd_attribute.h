@@ -15,6 +15,13 @@
 #include <ngx_etcd_decode.h>
 
 
+#define NGX_ETCD_ATTR_MAX       2147483647     /* of counts */
+
+/* seconds; fits in 32 bits as milliseconds */
+
+#define NGX_ETCD_ATTR_MAX_TIME  2147483
+
+
 /*
  * The fields of the module's own format, "json"; a writer may take a weight of
  * 0 for none.
@@ -67,6 +74,9 @@ ngx_int_t ngx_etcd_attribute_parameter(ngx_str_t *parameter,
 /* Returns the attribute of that name, or NGX_ETCD_ATTR_N. */
 ngx_uint_t ngx_etcd_attribute_find(ngx_str_t *name);
 ngx_uint_t ngx_etcd_attribute_is_flag(ngx_uint_t id);
+
+/* Returns 1 for a text that may be the route of a member, also an empty one. */
+ngx_uint_t ngx_etcd_attribute_is_route(ngx_str_t *text);
 
 
 #endif /* _NGX_ETCD_ATTRIBUTE_H_INCLUDED_ */

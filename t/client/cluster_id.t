@@ -285,7 +285,7 @@ $nginx->quit();
 
 $nginx = nginx($ours->url)->start($config);
 wait_for { $nginx->leads } 20, 'the leadership';
-wait_for { -s $nginx->dir . '/state/default.json' } 20, 'the state file';
+wait_for { -s $nginx->dir . '/state/default.state' } 20, 'the state file';
 $nginx->quit();
 $nginx->set(ENDPOINTS => $other->url . ' ' . $ours->url)->start($config);
 wait_for { $nginx->leads } 20, 'the leadership';

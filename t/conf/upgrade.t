@@ -17,6 +17,7 @@ use Finish;
 use Load;
 use Lock;
 use Nginx;
+use State;
 use Wait;
 
 my $etcd = Etcd->new()->start();
@@ -91,8 +92,8 @@ ok(wait_for(sub { $nginx->leads && registration()->{lease} }, 10),
 # The other nginx has members from this file before it has asked etcd.
 
 ok(wait_for(sub {
-    grep { index($_, $one->address) >= 0 }
-         $nginx->lines_of('state/default.json')
+    grep { $_->{address} eq $one->address }
+         state_members($nginx->dir . '/state/default.state')
 }, 10), 'its state is saved');
 
 my ($registered, $leader) = (registration(), leader());

@@ -19,7 +19,7 @@ use Etcd;
 use Finish;
 use Line;
 use Nginx;
-use Slurp;
+use State;
 use Wait;
 
 use constant {
@@ -270,9 +270,10 @@ becomes { status_of('/to/services?s=none') } 404, 'all is read';
 
 # the first file may have been saved when the smaller prefixes were read
 
-my $file = $nginx->dir . '/state/default.json';
+my $file = $nginx->dir . '/state/default.state';
 
-wait_for { -s $file && slurp($file) =~ m{/services/z/1"} } 20, 'the state file';
+wait_for { grep { $_->{key} eq '/services/z/1' } state_members($file) } 20,
+    'the state file';
 $nginx->quit();
 $etcd->put('/services/later/1', $one->address);
 $chaos->set(hold_down => 1);

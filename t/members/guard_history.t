@@ -19,7 +19,7 @@ use Etcd;
 use Finish;
 use Load;
 use Nginx;
-use Slurp;
+use State;
 use Upstream;
 use Wait;
 
@@ -198,7 +198,9 @@ is(used('tenants?tenant=two'), 'a b c', 'and the sets');
 
 my $left = $upstream{s}->status->{held_for};
 
-wait_for { slurp($nginx->dir . '/state/default.json') =~ /"held_until"/ } 10,
+my $state = $nginx->dir . '/state/default.state';
+
+wait_for { grep { $_->{held_until} } @{ saved_state($state)->{sets} } } 10,
     'the state file';
 
 $nginx->quit();
@@ -276,7 +278,7 @@ shows('s', '127.0.0.1:9:held a:held b:up c:held',
         'wiped while there was no nginx');
 register($_, $backends[$_]) for 0 .. 2;
 $etcd->put('/s/mark', $at{a});
-wait_for { slurp($nginx->dir . '/state/default.json') =~ m{/s/mark} } 10,
+wait_for { grep { $_->{key} eq '/s/mark' } state_members($state) } 10,
     'the state file';
 $nginx->crash();
 wipe();

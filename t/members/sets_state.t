@@ -9,13 +9,13 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
-use JSON::PP;
 use Test::More;
 
 use Backend;
 use Etcd;
 use Finish;
 use Nginx;
+use State;
 use Wait;
 
 my $etcd = Etcd->new()->start();
@@ -32,7 +32,7 @@ my $nginx = Nginx->new(etcd => $etcd)->set(
     ZONE    => '8m',
     PATIENT => 'connect_timeout 60s; ping_timeout 60s;',
 );
-my $file = $nginx->dir . '/state/default.json';
+my $file = $nginx->dir . '/state/default.state';
 
 my $config = <<'EOC';
 
@@ -73,21 +73,12 @@ http {
 EOC
 
 
-sub slurp {
-    open(my $in, '<:raw', $file) or return '';
-    local $/;
-
-    return <$in> // '';
-}
-
 # the sets in the file: { prefix => keys }
 
 sub saved {
-    my $content = eval { decode_json(slurp()) } or return {};
-
-    return { map { $_->{upstream}{prefix}
+    return { map { $_->{prefix}
                    => join(' ', sort map { $_->{key} } @{ $_->{members} }) }
-             @{ $content->{content}{upstreams} } };
+             @{ saved_state($file)->{sets} // [] } };
 }
 
 sub keeps {
@@ -162,8 +153,6 @@ keeps(sub { ($_[0]{'/services/s7/'} // '') eq '/services/s7/1' },
 
 ok($nginx->quit, 'nginx quits');
 $etcd->stop;
-
-my $known = slurp();
 
 $nginx->start;
 

@@ -8,9 +8,7 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
-use Digest::SHA qw(sha1_hex);
 use File::Path qw(remove_tree);
-use JSON::PP;
 use Test::More;
 
 use Backend;
@@ -22,6 +20,7 @@ use Http;
 use Load;
 use Nginx;
 use Slurp;
+use State;
 use Wait;
 
 
@@ -38,7 +37,7 @@ my $nginx = Nginx->new(etcd => $etcd)->set(
     PATIENT => 'connect_timeout 60s; ping_timeout 60s;',
 );
 my $dir = $nginx->dir . '/state';
-my $file = "$dir/default.json";
+my $file = "$dir/default.state";
 
 my $config = <<'EOC';
 
@@ -107,19 +106,11 @@ EOC
 # the file, decoded: { upstream => { revision, members => { key => member } } }
 
 sub saved {
-    my $content = eval { decode_json(slurp($file)) } or return {};
-    my %saved;
-
-    for my $upstream (@{ $content->{content}{upstreams} }) {
-        $saved{ $upstream->{upstream}{name} } = {
-            %{ $upstream->{upstream} },
-            members => { map { (ref $_->{key} ? $_->{key}{base64} : $_->{key})
-                               => $_ }
-                         @{ $upstream->{members} } },
-        };
-    }
-
-    return \%saved;
+    return { map { $_->{name} => {
+                       %$_,
+                       members => { map { $_->{key} => $_ }
+                                    @{ $_->{members} } },
+                   } } @{ saved_state($file)->{sets} // [] } };
 }
 
 
@@ -183,29 +174,26 @@ $etcd->put('/odd/down', '{"address":"127.0.0.9:80","down":true}');
 $nginx->start($config);
 
 ok(keeps('api', '/services/api/1', '/services/api/2'), 'members are saved');
-ok(wait_for(sub { (eval { slurp("$dir/team.json") } // '')
-                      =~ m{"key":"/services/api/t"} }, 10),
+ok(wait_for(sub { grep { $_->{key} eq '/services/api/t' }
+                  state_members("$dir/team.state") }, 10),
    'those of another cluster in another file');
-like(slurp("$dir/team.json"), qr{"namespace":\{"base64":"L/8="\}},
-     'bytes that are no text');
+is(saved_state("$dir/team.state")->{namespace}, "/\xff",
+   'bytes that are no text');
 is(saved()->{api}{members}{'/services/api/2'}{route}, 'two', 'with a route');
 is_deeply([sort keys %{ saved()->{static}{members} }], ['/static/1'],
           'static servers are not');
 
 $nginx->upstream('keep')->sees($etcd->del_prefix('/keep/'));
 
-my $info = decode_json(slurp($file));
+my $info = saved_state($file);
 
-is($info->{version}, 1, 'a version');
-is($info->{content}{state}{cluster}, 'default', 'the cluster');
-is($info->{content}{state}{cluster_id},
+is($info->{version}, 2, 'a version, and a right checksum');
+is($info->{cluster}, 'default', 'the cluster');
+is($info->{cluster_id},
    $nginx->status->{clusters}{default}{cluster_id}, 'its id');
-like(slurp($file), qr/^\{"version":1,"sha1":"(\w+)","content":\n(.*)\n\}\n$/s,
-     'its form');
-slurp($file) =~ /"sha1":"(\w+)","content":\n(.*)\n\}\n$/s;
-is($1, sha1_hex($2), 'the checksum');
+is(state_text($info), slurp($file), 'its form');
 is((stat($file))[2] & 07777, 0600, 'the file is of its user alone');
-holds_only('default.json team.json', 'there is nothing beside it');
+holds_only('default.state team.state', 'there is nothing beside it');
 
 my %known = map { $_ => $nginx->upstream($_)->status }
     qw(api keep static odd empty team);
@@ -340,7 +328,7 @@ close($out);
 $nginx->start();
 is_deeply([sort keys %{ $nginx->tally('/to/api', 9) }],
           ['one', 'three', 'two'], 'routed after a crash of everything');
-holds_only('default.json team.json', 'nothing is left behind');
+holds_only('default.state team.state', 'nothing is left behind');
 
 ok($nginx->crash(), 'nginx dies again');
 $etcd->start();

@@ -9,12 +9,12 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
-use JSON::PP;
 use Test::More;
 
 use Fake;
 use Finish;
 use Nginx;
+use State;
 
 use constant NEVER => 600_000;          # ms
 
@@ -68,12 +68,9 @@ $nginx->comes_to_say('here', 'and a value');
 ok($nginx->quit(), 'nginx quits before a watch is answered');
 
 for my $name (qw(members values)) {
-    open(my $in, '<', $nginx->dir . "/state/$name.json")
-        or die "open the state of $name: $!\n";
+    my $saved = saved_state($nginx->dir . "/state/$name.state");
 
-    my $saved = decode_json(do { local $/; <$in> });
-
-    is($saved->{content}{state}{cluster_id}, '77', "$name: whose they are");
+    is($saved->{cluster_id}, '77', "$name: whose they are");
 }
 
 finish();

@@ -10,8 +10,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
-use Digest::SHA qw(sha1_hex);
-use JSON::PP;
 use POSIX qw(mkfifo);
 use Test::More;
 
@@ -19,6 +17,7 @@ use Backend;
 use Finish;
 use Nginx;
 use Port;
+use State;
 use Wait;
 
 my ($backend) = Backend->start('one');
@@ -36,26 +35,20 @@ sub content {
     my ($name, %changes) = @_;
 
     return {
-        state => {
-            cluster => $name,
-            namespace => '',
-            cluster_id => 'cdf818194e3a8c32',
+        cluster => $name,
+        namespace => '',
+        cluster_id => 'cdf818194e3a8c32',
+        revision => 9,
+        sets => [ {
+            name => $name,
+            prefix => '/m/',
+            params => 0,
             revision => 9,
-            %{ $changes{state} // {} },
-        },
-        upstreams => [ {
-            upstream => {
-                name => $name,
-                stream => JSON::PP::false,
-                prefix => '/m/',
-                params => 0,
-                revision => 9,
-                %{ $changes{upstream} // {} },
-            },
             members => $changes{members} // [
                 member(),
                 member(key => '/m/2', %{ $changes{member} // {} }),
             ],
+            %{ $changes{set} // {} },
         } ],
         %{ $changes{content} // {} },
     };
@@ -67,34 +60,31 @@ sub member {
         key => '/m/1',
         create_revision => 3,
         mod_revision => 5,
-        gone => JSON::PP::false,
         address => $backend->address,
         weight => 2,
         max_fails => 1,
-        max_conns => 0,
         fail_timeout => 10,
-        slow_start => '0ms',
-        down => JSON::PP::false,
-        backup => JSON::PP::false,
-        drain => JSON::PP::false,
         @_,
     };
 }
 
 
 sub value {
-    return { key => '/v', revision => 9, mod_revision => 5, value => 'x',
-             @_ };
+    return { key => '/v', mod_revision => 5, value => 'x', @_ };
 }
 
 
-sub text {
-    my ($content, $version) = @_;
+# the records of that state
 
-    my $json = JSON::PP->new->canonical->ascii->encode($content);
+sub parts { return State::records(substr(state_text(content($_[0])), 40)) }
 
-    return '{"version":' . ($version // 1) . ',"sha1":"' . sha1_hex($json)
-        . "\",\"content\":\n$json\n}\n";
+
+sub spurt {
+    my ($path, $text) = @_;
+
+    open(my $out, '>:raw', $path) or die "open $path: $!\n";
+    print $out $text;
+    close($out) or die "write $path: $!\n";
 }
 
 
@@ -105,7 +95,7 @@ sub add {
     my ($what, $reason, $text, @lines) = @_;
 
     my $name = 'c' . @cases;
-    my $path = "$dir/$name.json";
+    my $path = "$dir/$name.state";
 
     push @cases, { name => $name, what => $what, reason => $reason,
                    lines => "@lines", path => $path };
@@ -114,11 +104,7 @@ sub add {
         $text = $text->($path, $name);
     }
 
-    if (defined $text) {
-        open(my $out, '>:raw', $path) or die "open $path: $!\n";
-        print $out $text;
-        close($out) or die "write $path: $!\n";
-    }
+    spurt($path, $text) if defined $text;
 }
 
 
@@ -127,21 +113,30 @@ sub add {
 sub forged {
     my ($what, $reason, @changes) = @_;
 
-    add($what, $reason, sub { text(content($_[1], @changes)) });
+    add($what, $reason, sub { state_text(content($_[1], @changes)) });
 }
 
 
-add('a good one', undef, sub { text(content($_[1])) });
+# a case with other records of the good text, and a valid checksum
+
+sub formed {
+    my ($what, $reason, $change) = @_;
+
+    add($what, $reason, sub { state_records(2, $change->(parts($_[1]))) });
+}
+
+
+add('a good one', undef, sub { state_text(content($_[1])) });
 add('none', undef, undef);
 add('one of bytes that are no text', undef, sub {
-    text(content($_[1], state => { namespace => { base64 => '/w==' } }))
+    state_text(content($_[1], content => { namespace => "\xff" }))
 }, "namespace \xff;");
 
 # damage
 
-my $whole = text(content('c0'));
-my $torn = qr/is no valid JSON|checksum is wrong|it is empty/;
-my $flipped = qr/is no valid JSON|checksum is wrong|version/;
+my $whole = state_text(content('c0'));
+my $torn = qr/it is no state file|checksum is wrong|it is empty/;
+my $flipped = qr/it is no state file|checksum is wrong|its version is \d+/;
 
 for (my $n = 0; $n < length($whole); $n += 9) {
     add("torn at $n", $torn, substr($whole, 0, $n));
@@ -159,77 +154,145 @@ for (my $n = 0; $n < length($whole); $n += 11) {
 }
 
 add('one byte more', $flipped, "$whole\n");
-add('a space more', $flipped, $whole =~ s/"members":/"members": /r);
-add('edited by hand', $flipped, $whole =~ s/"weight":2/"weight":3/r);
-add('garbage', qr/line 1, column 0 is no valid JSON/, "\xff\x00" x 100);
+add('edited by hand', $flipped, $whole =~ s/127\.0\.0\.1/127.0.0.2/r);
+add('garbage', qr/it is no state file/, "\xff\x00" x 100);
+add('JSON', qr/it is no state file/, '{"version":1}');
 add('empty', qr/it is empty/, '');
-add('nested too deep', $flipped, '[' x 100000);
+add('of the former version', qr/its version is 1, not 2/,
+    sub { spurt($_[0] =~ s/state$/json/r, '{"version":1}'); undef });
 
 # other things than a file
 
 add('a directory', qr/it is no regular file/, sub { mkdir($_[0]); undef });
 add('a fifo', qr/it is no regular file/, sub { mkfifo($_[0], 0600); undef });
 add('a link', qr/it cannot be opened \(\d+: /,
-    sub { symlink("$dir/c0.json", $_[0]); undef });
+    sub { symlink("$dir/c0.state", $_[0]); undef });
 add('huge', qr/it is larger than any state of a zone of this size/,
     sub { open(my $out, '>', $_[0]); truncate($out, 3 << 20); undef });
 
+# A valid checksum, but records that are none: the file ends after each record,
+# and within each; a record is left out, or is there twice.
+
+my $last = $#{ [ parts('c0') ] };
+
+for my $n (0 .. $last) {
+    formed("ends before record $n", qr/the end is missing at byte \d+/,
+           sub { map { state_record(@$_) } @_[0 .. $n - 1] });
+    formed("ends within the head of record $n", qr/is cut off at byte \d+/,
+           sub {
+               my @records = map { state_record(@$_) } @_[0 .. $n];
+               substr($records[$n], 35) = '';
+               return @records;
+           });
+    formed("record $n without an end",
+           qr/a record is longer than the rest at byte \d+|is missing/,
+           sub {
+               my @records = map { state_record(@$_) } @_[0 .. $n];
+               chop($records[$n]) if length $records[$n] > 36;
+               return $n == $last ? @records[0 .. $n - 1] : @records;
+           });
+
+    for my $at (4, 8) {
+        formed("a length of record $n at $at",
+               qr/a record is longer than the rest at byte \d+/,
+               sub {
+                   my @records = map { state_record(@$_) } @_;
+                   substr($records[$n], $at, 4) = "\xff\xff\xff\xff";
+                   return @records;
+               });
+    }
+
+    formed("record $n of no kind", qr/of kind 9 at byte \d+ is out of place/,
+           sub {
+               $_[$n][0] = 9;
+               return map { state_record(@$_) } @_;
+           });
+}
+
+formed('no records', qr/the end is missing at byte 40/, sub { () });
+formed('no origin', qr/kind 2 at byte \d+ is out of place/,
+       sub { map { state_record(@$_) } @_[1 .. $last] });
+formed('two origins', qr/kind 1 at byte \d+ is out of place/,
+       sub { map { state_record(@$_) } $_[0], @_ });
+formed('a member of no set', qr/kind 3 at byte \d+ is out of place/,
+       sub { map { state_record(@$_) } @_[0, 2 .. $last] });
+formed('a set after a value', qr/kind 2 at byte \d+ is out of place/, sub {
+    map { state_record(@$_) } $_[0], [4, 0, 0, 5, 0, '/v', 'x'],
+                              @_[1 .. $last]
+});
+formed('an end in between', qr/there is more after its end/,
+       sub { map { state_record(@$_) } $_[0], $_[$last], @_[1 .. $last] });
+formed('a second end', qr/there is more after its end/,
+       sub { map { state_record(@$_) } @_, $_[$last] });
+
 # a valid checksum, but contents that this nginx cannot use
 
-add('another version', qr/its version is 2, not 1/,
-    sub { text(content($_[1]), 2) });
-add('a version of text', qr/it has no "version"/,
-    sub { text(content($_[1]), '"1"') });
+add('another version', qr/its version is 3, not 2/,
+    sub { state_text(content($_[1], content => { version => 3 })) });
+add('of version 0', qr/it is no state file/,
+    sub { state_text(content($_[1], content => { version => 0 })) });
 add('of another cluster', qr/it is of cluster "c0", not "c\d+"/, $whole);
 forged('of another namespace', qr/it is of namespace "\/team", not ""/,
-       state => { namespace => '/team' });
+       content => { namespace => '/team' });
 add('of no namespace', qr/it is of namespace "", not "\/team"/,
-    sub { text(content($_[1])) }, 'namespace /team;');
-forged('no id', qr/it has no "cluster_id"/, state => { cluster_id => 1 });
-forged('a negative revision', qr/there is no valid "revision"/,
-       state => { revision => -1 });
-forged('no upstreams', qr/it has no "upstreams"/,
-       content => { upstreams => undef });
-forged('upstreams that are none', qr/there is no valid "name"/,
-       content => { upstreams => [1] });
-forged('no members', qr/upstream "c\d+" has no "members"/,
-       members => 'none');
+    sub { state_text(content($_[1])) }, 'namespace /team;');
+forged('a negative revision', qr/there is no valid revision at byte 40/,
+       content => { revision => -1 });
+forged('a set of no revision', qr/there is no valid revision at byte \d+/,
+       set => { revision => -1 });
 forged('a broken address', qr/key "\/m\/2": address "x" has no port/,
        member => { address => 'x' });
+forged('no address', qr/key "\/m\/2": address "" is empty/,
+       member => { address => '' });
 forged('an address that is not allowed',
        qr/key "\/m\/2": address "10.0.0.1:80" is not allowed by etcd_allow/,
        member => { address => '10.0.0.1:80' });
-forged('a weight that is none', qr/key "\/m\/2": weight -1 is not an integer/,
-       member => { weight => -1 });
+forged('a host name for an address', qr/key "\/m\/2": address "web:80" is a/,
+       member => { address => 'web:80' });
+
+for (['weight', 0], ['weight', 65536], ['max_fails', 1 << 31],
+     ['max_conns', 1 << 31], ['fail_timeout', 2147484],
+     ['slow_start', 2147483001], ['priority', 65536])
+{
+    my ($name, $value) = @$_;
+
+    forged("$name $value", qr/key "\/m\/2": $name is not what a member has/,
+           member => { $name => $value });
+}
+
+forged('a route with a blank', qr/"\/m\/2": route is not what a member has/,
+       member => { route => 'a b' });
+forged('a long route', qr/"\/m\/2": route is not what a member has/,
+       member => { route => 'x' x 33 });
+forged('a short member', qr/"\/m\/2": length is not what a member has/,
+       member => { data => 'x' x 31 });
+forged('a long member', qr/"\/m\/2": length is not what a member has/,
+       member => { data => State::member_data(member()) . 'x' });
 forged('no key', qr/a key has 0 bytes/, member => { key => '' });
-forged('a key that is none', qr/there is no valid "key"/,
-       member => { key => 7 });
-forged('a key that is no base64', qr/there is no valid "key"/,
-       member => { key => { base64 => '*' } });
-forged('a host without a port', qr/there is no valid "port"/,
+forged('a long key', qr/a key has 32769 bytes/,
+       member => { key => 'x' x 32769 });
+forged('a host without a port', qr/host is not what a member has/,
        member => { host => 'web.test', whole_weight => 1 });
-forged('a host of no name', qr/host "" is not what a member has/,
+forged('a host without a weight', qr/host is not what a member has/,
+       member => { host => 'web.test', port => 80 });
+forged('a host of no name', qr/host is not what a member has/,
        member => { host => '', port => 80, whole_weight => 1 });
-forged('a long host', qr/is not what a member has/,
+forged('a long host', qr/host is not what a member has/,
        member => { host => 'x' x 254, port => 80, whole_weight => 1 });
-forged('a host with a large weight', qr/is not what a member has/,
-       member => { host => 'web', port => 80, whole_weight => 65536 });
 forged('an address of a host that is not allowed', qr/is not allowed by etcd/,
        member => { host => 'web', port => 80, whole_weight => 1,
                    address => '10.0.0.1:80' });
-forged('no revision', qr/there is no valid "mod_revision"/,
-       member => { mod_revision => 'x' });
+forged('a member of no revision', qr/there is no valid revision at byte \d+/,
+       member => { mod_revision => -1 });
+forged('a member of no first revision', qr/is no valid revision at byte \d+/,
+       member => { create_revision => -1 });
 forged('more than the zone holds', qr/the "zone" is too small for its members/,
        members => [ map { member(key => "/m/$_",
                                  address => '127.1.' . ($_ >> 8) . '.'
                                             . ($_ & 255) . ':80') }
                     1 .. 3000 ]);
-forged('values that are none', qr/it has no "values"/,
-       content => { values => 'none' });
-forged('a value of no key', qr/there is no valid "key"/,
-       content => { values => [ value(key => 1) ] });
-forged('a value of no revision', qr/there is no valid "mod_revision"/,
-       content => { values => [ value(mod_revision => 'x') ] });
+forged('a value of no revision', qr/there is no valid revision at byte \d+/,
+       content => { values => [ value(mod_revision => -1) ] });
 forged('a value of two lines', qr/a value has LF at byte 2/,
        content => { values => [ value(value => "a\nb") ] });
 forged('a long value', qr/a value of 65537 bytes/,
@@ -242,7 +305,7 @@ forged('a key that has one address twice', undef,
        members => [ member(), member(key => '/m/2'),
                     member(mod_revision => 6) ]);
 forged('of an upstream that is gone', undef,
-       upstream => { name => 'gone' }, members => [ member() ]);
+       set => { name => 'gone' }, members => [ member() ]);
 
 
 # an upstream of each cluster
@@ -289,7 +352,8 @@ for my $case (@cases) {
 
     is($members, 0, "$what: not used");
     is(scalar(@lines), 1, "$what: one message") or next;
-    is($lines[0]{path}, $case->{path}, "$what: names the file");
+    is($lines[0]{path} =~ s/json$/state/r, $case->{path},
+       "$what: names the file");
     like($lines[0]{reason}, $reason, "$what: says why");
 }
 
@@ -302,7 +366,7 @@ ok($nginx->quit(), 'nginx quits');
 my ($edited) = grep { $_->{what} eq 'edited by hand' } @cases;
 
 open(my $in, '<', $edited->{path}) or die "open $edited->{path}: $!\n";
-is(do { local $/; <$in> }, $whole =~ s/"weight":2/"weight":3/r,
+is(do { local $/; <$in> }, $whole =~ s/127\.0\.0\.1/127.0.0.2/r,
    'what was refused is left as it was');
 
 finish();

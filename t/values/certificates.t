@@ -336,9 +336,9 @@ my $answers = join('', map { $nginx->get(@$_)->{body} }
 like($answers, qr/nginx_etcd_variable_values\{.*\} \d+/, 'metrics');
 is(scalar(shown($answers)), 0, 'the status shows no key');
 
-ok(wait_for(sub { glob($nginx->dir . '/state/*.json') }, 10), 'a state file');
+ok(wait_for(sub { glob($nginx->dir . '/state/*.state') }, 10), 'a state file');
 
-for my $file (qw(error.log debug.log keys.log state/default.json)) {
+for my $file (qw(error.log debug.log keys.log state/default.state)) {
     my $path = $nginx->dir . "/$file";
 
     next if !-e $path;

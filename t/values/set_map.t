@@ -18,6 +18,7 @@ use Finish;
 use Http;
 use IO::Socket::INET;
 use Nginx;
+use State;
 use Wait;
 
 my $etcd = Etcd->new()->start();
@@ -266,14 +267,13 @@ becomes { number("values") } 7, 'all are gone';
 sub state_has {
     my ($pattern) = @_;
 
-    open(my $file, '<', $nginx->dir . '/state/default.json') or return 0;
-    local $/;
+    my $state = saved_state($nginx->dir . '/state/default.state');
 
-    return <$file> =~ $pattern;
+    return grep { "$_->{key} $_->{value}" =~ $pattern } @{ $state->{values} };
 }
 
 $etcd->put('/routes/kept', 'k1');
-ok(wait_for(sub { state_has(qr{"/routes/kept",.*"k1"}) }, 10),
+ok(wait_for(sub { state_has(qr{^/routes/kept k1$}) }, 10),
    'the state file has a value');
 
 $nginx->stop();
