@@ -515,10 +515,6 @@ ngx_etcd_state_save_entries(ngx_etcd_state_save_t *save,
     ngx_etcd_zone_t   *zone;
     ngx_etcd_entry_t  *entry;
 
-    if (set->commit.dirty) {
-        return NGX_BUSY;
-    }
-
     zone = &save->conf->zone;
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_PIECE; i++) {

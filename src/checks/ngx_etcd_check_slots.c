@@ -146,7 +146,7 @@ ngx_etcd_check_slots_look_changed(ngx_etcd_check_slots_t *slots, ngx_uint_t all)
     }
 
     while (from != to) {
-        n = *ngx_etcd_member_set_changed(set, ++from);
+        n = ngx_etcd_member_set_changed(set, ++from);
 
         if (n < slots->nslots) {
             ngx_etcd_check_slots_look(slots, n);

@@ -396,7 +396,7 @@ ngx_etcd_key_report_full(ngx_etcd_key_report_t *report, ngx_uint_t n)
                   "\"%V\" beside the %ui present: the zone of %uz bytes is "
                   "full, set \"zone\" in \"etcd\" to %uzm or more",
                   report->name, n, report->prefix,
-                  (ngx_uint_t) report->set->nmembers, size,
+                  (ngx_uint_t) report->set->commit.nmembers, size,
                   (more + 1024 * 1024 - 1) / (1024 * 1024));
 }
 

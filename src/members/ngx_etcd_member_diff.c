@@ -31,8 +31,6 @@ ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
 {
     ngx_etcd_member_diff_batch(diff);
 
-    ngx_memzero(&diff->repair, sizeof(ngx_etcd_repair_t));
-
     diff->adopt = NULL;
     diff->revision = 0;
     diff->indexed = 1;
@@ -69,8 +67,7 @@ ngx_etcd_member_diff_open(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust,
     rc = diff->opening ? NGX_OK : ngx_etcd_member_diff_begin(diff, distrust);
 
     if (rc == NGX_OK && !diff->unowned) {
-        rc = ngx_etcd_commit_recover(diff->zone, diff->set, &diff->repair,
-                                     until);
+        rc = ngx_etcd_commit_recover(diff->zone, diff->set, until);
     }
 
     if (rc == NGX_OK) {

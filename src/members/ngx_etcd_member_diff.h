@@ -57,7 +57,6 @@ struct ngx_etcd_member_diff_s {
 
     ngx_etcd_index_t             index;
     ngx_etcd_key_report_t        report;
-    ngx_etcd_repair_t            repair;        /* of the set, while opening */
     ngx_etcd_key_t              *adopt;         /* the next one whose host names
                                                    are adopted; NULL: the first
                                                    one */

@@ -199,7 +199,7 @@ ngx_etcd_set_map_requests(ngx_etcd_member_set_t *set)
     ngx_uint_t        n;
     ngx_etcd_slot_t  *slot;
 
-    requests = set->counts.requests;
+    requests = set->commit.requests;
 
     for (n = 0; /* void */ ; n++) {
         slot = ngx_etcd_member_set_slot(set, n);

@@ -22,6 +22,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_shared_map.h>
+#include <ngx_etcd_slot.h>
 
 
 #define NGX_ETCD_BATCH_STEPS  256
@@ -63,17 +64,60 @@ typedef struct {
 } ngx_etcd_step_t;
 
 
+/* A change of one member. */
+
+typedef enum {
+    NGX_ETCD_OP_PUT = 0,             /* put entry into slot; replaces old */
+    NGX_ETCD_OP_TOUCH,               /* update mod_revision, lease and serial
+                                        of old */
+    NGX_ETCD_OP_KEEP,                /* mark old as kept; old stays */
+    NGX_ETCD_OP_HOLD,                /* mark old as held, with revision 0 and
+                                        a serial */
+    NGX_ETCD_OP_REMOVE               /* remove old from slot */
+} ngx_etcd_op_e;
+
+
+typedef struct {
+    ngx_etcd_op_e                    op;
+    uint32_t                         serial;
+    uint32_t                         n;            /* of the slot */
+    ngx_etcd_slot_t                 *slot;
+    ngx_etcd_entry_t                *entry;
+    ngx_etcd_entry_t                *old;
+    ngx_etcd_entry_t                *shown;        /* NULL: the slot is free */
+    uint64_t                         revision;
+    int64_t                          lease;        /* if TOUCH */
+} ngx_etcd_slot_step_t;
+
+
 /* All zero: nothing to do. */
 
 typedef struct {
     ngx_etcd_redo_t                  redo;         /* also of other changes */
-    ngx_etcd_shared_map_t           *map;          /* is changed; NULL: no map
-                                                      is */
-    ngx_etcd_shared_node_t          *spare;
+    uint32_t                         uid;          /* the last one of a slot */
+
+    /* The map or the set that is changed; both NULL: none is. */
+
+    ngx_etcd_shared_map_t           *map;
+    ngx_etcd_member_set_commit_t    *set;
+
+    ngx_etcd_shared_node_t          *spare;        /* of the map */
     ngx_etcd_shared_node_t          *dead;
+    ngx_etcd_entry_t                *removed;      /* of the set */
+
+    ngx_atomic_t                    *generation;   /* of the set */
+    uint32_t                        *ring;         /* slots that have changed,
+                                                      by generation */
+    uint32_t                         room;         /* in the ring */
+    uint32_t                         verdict;      /* on a new member */
+    uint32_t                         started;      /* of a new member */
+
     ngx_uint_t                       n;            /* steps to be made, the last
                                                       one first */
-    ngx_etcd_step_t                  steps[NGX_ETCD_BATCH_STEPS];
+    union {
+        ngx_etcd_step_t              steps[NGX_ETCD_BATCH_STEPS];
+        ngx_etcd_slot_step_t         slots[NGX_ETCD_BATCH_STEPS];
+    };
 } ngx_etcd_batch_t;
 
 
@@ -93,6 +137,13 @@ ngx_etcd_value_node_t *ngx_etcd_batch_alloc(ngx_etcd_batch_t *batch,
 /* Makes n steps. */
 void ngx_etcd_batch_make(ngx_etcd_batch_t *batch, ngx_slab_pool_t *shpool,
     ngx_uint_t n);
+
+/*
+ * Makes the next step of a set.  The caller has written the steps and what is
+ * said of the set, then "set", then "n", and calls ngx_etcd_batch_finish() when
+ * n is 0.
+ */
+void ngx_etcd_batch_slot(ngx_etcd_batch_t *batch);
 
 /*
  * Completes what a killed process has left: its redo log, and its batch.  A

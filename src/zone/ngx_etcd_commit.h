@@ -16,19 +16,9 @@
 #include <ngx_etcd_entry.h>
 
 
-typedef enum {
-    NGX_ETCD_OP_PUT = 0,             /* put entry into slot; replaces old */
-    NGX_ETCD_OP_TOUCH,               /* update mod_revision, lease and serial
-                                        of old */
-    NGX_ETCD_OP_KEEP,                /* mark old as kept; old stays */
-    NGX_ETCD_OP_HOLD,                /* mark old as held, with revision 0 and
-                                        a serial */
-    NGX_ETCD_OP_REMOVE               /* remove old from slot */
-} ngx_etcd_op_e;
-
-
 /*
- * Entries are known by ngx_etcd_zone_number(); 0: none.  The creator of an
+ * A step that is not in the zone yet.  Slots and entries are known by their
+ * numbers, see ngx_etcd_zone_number(); 0: no entry.  The creator of an
  * operation knows all entries of the slot and sets "shown" to the newest one
  * after the operation, by ngx_etcd_entry_newer().
  */
@@ -71,39 +61,24 @@ typedef struct {
 } ngx_etcd_commit_t;
 
 
-/* The repair of a partly committed set, zeroed at first. */
-
-typedef struct {
-    ngx_etcd_member_set_t           *set;          /* of the present call */
-    ngx_etcd_entry_walk_t            walk;
-    uint32_t                         newest;       /* of the slot, so far */
-    ngx_uint_t                       nmembers;
-    ngx_uint_t                       found;        /* set->commit.moving is in a
-                                                      slot */
-    ngx_uint_t                       done;
-} ngx_etcd_repair_t;
-
-
 /*
- * Publishes the operations from "done" on, in pieces.  The mutex is released
- * between pieces.  To avoid a split within the operations of one revision, a
- * piece may be twice as long.  A piece becomes visible at once if it ends
- * with a revision, otherwise with the next piece.  If an owner is killed
- * during a commit, ngx_etcd_commit_recover() makes the next owner list the
- * set again.  Results as of ngx_etcd_zone_work().
+ * Publishes the operations from "done" on, in batches.  The mutex is released
+ * between batches.  Each is visible at once, and has all operations of a
+ * revision unless those alone are more than NGX_ETCD_BATCH_STEPS.  If an owner
+ * is killed during a commit, ngx_etcd_commit_recover() makes the next owner
+ * list the set again.  Results as of ngx_etcd_zone_work().
  */
 ngx_int_t ngx_etcd_commit(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_commit_t *commit);
 
 /*
- * Called by the owner after taking over, or to abandon a commit: repairs a
- * partly committed set.  An entry that was being replaced may remain beside
- * its replacement.  A partly committed set has revision 0 afterwards, and
- * workers read the set again after a commit that sets a revision.  Results as
- * of ngx_etcd_zone_work(): call again, unless it is NGX_OK or NGX_DECLINED.
+ * Called by the owner after taking over, or to abandon a commit: frees what was
+ * prepared.  The set has revision 0 afterwards if only a part of a commit was
+ * made, and workers read all of it again.  Results as of ngx_etcd_zone_work():
+ * call again, unless it is NGX_OK or NGX_DECLINED.
  */
 ngx_int_t ngx_etcd_commit_recover(ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, ngx_etcd_repair_t *repair, uint64_t until);
+    ngx_etcd_member_set_t *set, uint64_t until);
 
 
 #endif /* _NGX_ETCD_COMMIT_H_INCLUDED_ */

@@ -109,68 +109,8 @@ ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n, u_char *payload,
 }
 
 
-static void
-ngx_etcd_entry_unlink(ngx_etcd_entry_t **ring, ngx_etcd_entry_t *entry)
-{
-    if (*ring == entry) {
-        *ring = (entry->next != entry) ? entry->next : NULL;
-    }
-
-    ngx_memory_barrier();
-
-    entry->prev->next = entry->next;
-
-    ngx_memory_barrier();
-
-    entry->next->prev = entry->prev;
-}
-
-
 void
-ngx_etcd_entry_publish(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
-    ngx_etcd_entry_t *entry)
-{
-    set->commit.moving = entry;
-
-    ngx_memory_barrier();
-
-    ngx_etcd_entry_unlink(&set->commit.pending, entry);
-    ngx_etcd_entry_link(&slot->entry, entry);
-
-    ngx_memory_barrier();
-
-    set->commit.moving = NULL;
-}
-
-
-void
-ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry)
-{
-    set->commit.moving = entry;
-
-    ngx_memory_barrier();
-
-    ngx_etcd_entry_unlink(&slot->entry, entry);
-
-    ngx_memory_barrier();
-
-    /*
-     * This order may leak an entry if the process is killed, but never frees
-     * it twice.
-     */
-
-    set->commit.moving = NULL;
-
-    ngx_memory_barrier();
-
-    ngx_slab_free_locked(zone->shpool, entry);
-}
-
-
-void
-ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_entry_t **ring)
+ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_entry_t **ring)
 {
     ngx_etcd_entry_t  *entry;
 
@@ -181,10 +121,6 @@ ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     } else {
         (*ring)->next = entry->next;
-    }
-
-    if (set->commit.moving == entry) {
-        set->commit.moving = NULL;
     }
 
     ngx_memory_barrier();

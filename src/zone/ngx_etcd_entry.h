@@ -6,9 +6,9 @@
  * ring, and so do unpublished entries; a ring is referenced by one of its
  * entries.  Adding and removing an entry takes constant time.
  *
- * The "next" links form a consistent ring after every single store, so that a
- * process may be killed at any point.  The "prev" links are for the owner
- * only; ngx_etcd_commit_recover() rebuilds them.
+ * A ring in a slot is changed by the steps of a batch.  The "next" links of
+ * unpublished entries form a ring after every single store: the owner may be
+ * killed at any point, and the next one frees them.
  *
  * All functions are called by the owner.  The caller holds the mutex, unless
  * a function says otherwise.
@@ -27,7 +27,7 @@
 #include <ngx_etcd_member_set.h>
 
 
-/* entries or operations processed per acquisition of the mutex */
+/* entries freed per acquisition of the mutex */
 
 #define NGX_ETCD_ENTRY_PIECE  128
 
@@ -65,22 +65,10 @@ ngx_int_t ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n,
     u_char *payload, size_t size);
 
 /*
- * Moves a pending entry into the ring of the slot; the shown entry is
- * unchanged.
- */
-void ngx_etcd_entry_publish(ngx_etcd_member_set_t *set, ngx_etcd_slot_t *slot,
-    ngx_etcd_entry_t *entry);
-
-/* Removes an entry that is not shown from its slot and frees the entry. */
-void ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_slot_t *slot, ngx_etcd_entry_t *entry);
-
-/*
  * Frees one entry of a ring.  The "prev" links of the ring may be invalid,
  * and are invalid afterwards.
  */
-void ngx_etcd_entry_free_any(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_entry_t **ring);
+void ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_entry_t **ring);
 
 /*
  * Returns 1 if the first of two entries in one slot is to be shown: its

@@ -194,7 +194,7 @@ ngx_etcd_member_set_slot(ngx_etcd_member_set_t *set, ngx_uint_t n)
 /* The first chunk needs no directory, and the few changed slots no ring. */
 
 static ngx_int_t
-ngx_etcd_member_set_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
+ngx_etcd_member_set_remember(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 {
     uint32_t         *ring;
     ngx_etcd_redo_t   redo;
@@ -275,7 +275,7 @@ ngx_etcd_member_set_add(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
     n = set->nslots / NGX_ETCD_MEMBER_SET_SLOTS;
 
     if (set->nslots >= NGX_ETCD_MEMBER_SET_MAX_SLOTS
-        || ngx_etcd_member_set_ring(zone, set) != NGX_OK
+        || ngx_etcd_member_set_remember(zone, set) != NGX_OK
         || ngx_etcd_member_set_directory(zone, set, n) != NGX_OK)
     {
         return NGX_ERROR;
@@ -496,12 +496,27 @@ ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
 
 
 uint32_t *
+ngx_etcd_member_set_ring(ngx_etcd_member_set_t *set, uint32_t *room)
+{
+    if (set->ring.slots == NULL) {
+        *room = NGX_ETCD_MEMBER_SET_FEW;
+        return set->ring.few;
+    }
+
+    *room = NGX_ETCD_MEMBER_SET_RING;
+    return set->ring.slots;
+}
+
+
+uint32_t
 ngx_etcd_member_set_changed(ngx_etcd_member_set_t *set,
     ngx_atomic_uint_t generation)
 {
-    return set->ring.slots
-           ? &set->ring.slots[generation % NGX_ETCD_MEMBER_SET_RING]
-           : &set->ring.few[generation % NGX_ETCD_MEMBER_SET_FEW];
+    uint32_t  *ring, room;
+
+    ring = ngx_etcd_member_set_ring(set, &room);
+
+    return ring[generation % room];
 }
 
 
@@ -509,25 +524,11 @@ ngx_uint_t
 ngx_etcd_member_set_remembers(ngx_etcd_member_set_t *set,
     ngx_atomic_uint_t generation)
 {
-    ngx_uint_t  room;
+    uint32_t  room;
 
-    room = set->ring.slots ? NGX_ETCD_MEMBER_SET_RING : NGX_ETCD_MEMBER_SET_FEW;
+    (void) ngx_etcd_member_set_ring(set, &room);
 
     return generation >= set->ring.base && set->generation - generation <= room;
-}
-
-
-/* Partly committed members are better than none. */
-
-static ngx_uint_t
-ngx_etcd_member_set_torn(ngx_etcd_member_set_t *set,
-    ngx_etcd_member_set_reader_t *reader)
-{
-    return reader->any
-           || (reader->generation == 0
-               && set->commit.torn != 0
-               && ngx_current_msec - set->commit.torn
-                  >= NGX_ETCD_MEMBER_SET_TORN);
 }
 
 
@@ -547,17 +548,11 @@ ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     }
 
     if (set->object.id != id) {
-        rc = NGX_DECLINED;
-
-    } else if (set->commit.dirty && !ngx_etcd_member_set_torn(set, reader)) {
-        rc = NGX_BUSY;
-    }
-
-    if (rc != NGX_OK) {
         ngx_etcd_zone_unlock(zone);
+        return NGX_DECLINED;
     }
 
-    return rc;
+    return NGX_OK;
 }
 
 
@@ -674,12 +669,12 @@ ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             continue;
         }
 
-        n = *ngx_etcd_member_set_changed(set, ++from);
+        n = ngx_etcd_member_set_changed(set, ++from);
 
         /* read a slot that changed several times in a row once */
 
         if (from != set->generation
-            && n == *ngx_etcd_member_set_changed(set, from + 1))
+            && n == ngx_etcd_member_set_changed(set, from + 1))
         {
             continue;
         }

@@ -29,9 +29,6 @@
 #define NGX_ETCD_MEMBER_SET_TOLD     8       /* reasons logged once */
 #define NGX_ETCD_MEMBER_SET_ARRIVALS 4       /* commits with a known time */
 
-/* ms that a worker without members waits for a partly committed set */
-#define NGX_ETCD_MEMBER_SET_TORN     3000
-
 /* ms that a confirmation of a stale leader is valid */
 #define NGX_ETCD_MEMBER_SET_FAILSAFE  2500
 
@@ -49,78 +46,7 @@
                                       / NGX_ETCD_MEMBER_SET_GROUP)
 
 
-typedef struct ngx_etcd_entry_s      ngx_etcd_entry_t;
 typedef struct ngx_etcd_invalid_s    ngx_etcd_invalid_t;
-
-
-/*
- * The registration of one member by one key.  The bytes are the key and the
- * payload; the zone does not interpret the payload.  Constant once published,
- * except for mod_revision, lease, serial, gone and the links
- * (ngx_etcd_entry.h).
- */
-
-struct ngx_etcd_entry_s {
-    ngx_etcd_entry_t                *next;         /* a ring, unordered */
-    ngx_etcd_entry_t                *prev;
-    uint64_t                         create_revision;
-    uint64_t                         mod_revision;
-    int64_t                          lease;        /* of the key; 0: none */
-    uint32_t                         key_len;      /* 0: a static server */
-    uint32_t                         serial;       /* order within a
-                                                      revision */
-    uint16_t                         len;          /* length of the payload */
-    uint16_t                         gone;         /* NGX_ETCD_ENTRY_ */
-    u_char                           bytes[1];
-};
-
-/* entry->gone: why a member stays though its key is deleted; 0: it is not */
-
-#define NGX_ETCD_ENTRY_KEPT          1       /* kept by on_empty=keep */
-#define NGX_ETCD_ENTRY_HELD          2       /* held by the guard: older than
-                                                any other entry of the slot */
-
-#define ngx_etcd_entry_key(e)        ((e)->bytes)
-#define ngx_etcd_entry_payload(e)    ((e)->bytes + (e)->key_len)
-
-
-/*
- * The verdict of the owner on a member, besides what etcd says: it keeps
- * requests off the member until the bits are cleared.  A panic, see checks,
- * suspends NGX_ETCD_VERDICT_FAILED.
- */
-
-#define NGX_ETCD_VERDICT_FAILED      0x01    /* checks have failed */
-#define NGX_ETCD_VERDICT_UNPROVEN    0x02    /* no check has succeeded yet */
-#define NGX_ETCD_VERDICT_EJECTED     0x04    /* fails more than others */
-
-#define NGX_ETCD_VERDICT_CHECKS      0x03    /* by checks */
-
-
-/*
- * A member and its counters (ngx_etcd_counter.h), shared by all workers: an
- * update through a stale reference has no effect.  Slots are never returned
- * to the slab: a stale reference always points to a slot.
- */
-
-typedef struct {
-    ngx_etcd_atomic64_t              conns;        /* uid << 32 | number */
-    ngx_etcd_atomic64_t              fails;        /* uid << 32 | number */
-    ngx_etcd_atomic64_t              requests;
-    ngx_etcd_atomic64_t              verdict;      /* uid << 32 |
-                                                      NGX_ETCD_VERDICT_ */
-    volatile uint32_t                accessed;     /* time of the last
-                                                      failure, s */
-    volatile uint32_t                checked;
-    ngx_etcd_entry_t                *entry;        /* the newest entry,
-                                                      which is shown; older
-                                                      ones are in its ring;
-                                                      NULL: free */
-    uint32_t                         uid;          /* 0: never used */
-    volatile uint32_t                started;      /* start of slow start,
-                                                      ngx_etcd_slot_now(); 0:
-                                                      none */
-} ngx_etcd_slot_t;
 
 
 /*
@@ -166,17 +92,6 @@ typedef struct {
     ngx_etcd_atomic64_t            **groups[NGX_ETCD_MEMBER_SET_GROUPS];
     ngx_etcd_note_t                 *notes;        /* NULL: none */
 } ngx_etcd_chunk_t;
-
-
-/*
- * A clock in units of 64 ms, common to all processes, that wraps late in 32
- * bits.
- */
-
-#define NGX_ETCD_SLOT_MSEC           64
-
-#define ngx_etcd_slot_now()                                                   \
-    ((uint32_t) ngx_max(ngx_current_msec / NGX_ETCD_SLOT_MSEC, 1))
 
 
 struct ngx_etcd_invalid_s {
@@ -238,27 +153,6 @@ typedef struct {
 } ngx_etcd_member_set_ring_t;
 
 
-/* The state of a commit, which its owner leaves behind if it is killed. */
-
-typedef struct {
-    uint32_t                         dirty;        /* a commit is inside a
-                                                      revision, or its owner
-                                                      was killed there: list
-                                                      again */
-    uint32_t                         unfinished;   /* only some pieces of a
-                                                      commit are visible */
-    ngx_msec_t                       torn;         /* time at which the next
-                                                      owner found the set
-                                                      dirty; 0: clean */
-    ngx_uint_t                       number;       /* of pieces, visible or
-                                                      not */
-    ngx_etcd_entry_t                *pending;      /* ring of unpublished
-                                                      entries */
-    ngx_etcd_entry_t                *moving;       /* entry being moved to
-                                                      another ring or freed */
-} ngx_etcd_member_set_commit_t;
-
-
 typedef struct {
     volatile uint32_t                panic;        /* too few members pass
                                                       their checks: a failed
@@ -277,12 +171,6 @@ typedef struct {
 
 typedef struct {
     ngx_etcd_arrival_t               arrivals[NGX_ETCD_MEMBER_SET_ARRIVALS];
-    uint64_t                         term;         /* highest
-                                                      create_revision */
-    uint64_t                         terms;        /* number of increases of
-                                                      term */
-    uint64_t                         requests;     /* of former members of
-                                                      reused slots */
     ngx_etcd_atomic64_t              requests_shown;
     ngx_atomic_t                     ejections;    /* number of them */
     ngx_atomic_t                     holds;        /* members that were held */
@@ -328,7 +216,6 @@ struct ngx_etcd_member_set_s {
     ngx_etcd_chunk_t                *first;
 
     uint32_t                         nslots;
-    uint32_t                         nmembers;     /* slots in use */
     ngx_etcd_member_set_commit_t     commit;
     ngx_etcd_invalid_t              *invalid;
     ngx_etcd_member_set_remarks_t   *remarks;      /* NULL: none */
@@ -495,14 +382,11 @@ typedef struct {
  * the function returns at "until", a time of ngx_etcd_time_budget_now() (0: no
  * limit); the next call continues.
  *
- * Complete pieces of a commit are read, that is, pieces that end with a
- * revision.  A set that a killed owner left partly committed is read after
- * the next owner has listed the set; a reader without members waits only
- * NGX_ETCD_MEMBER_SET_TORN ms.
+ * A batch of a commit is read as a whole, and so a revision that fits into one.
  *
  *     NGX_OK        up to date,
  *     NGX_AGAIN     the time limit was reached: call again,
- *     NGX_BUSY      the mutex was held, or the set is partly committed,
+ *     NGX_BUSY      the mutex was held,
  *     NGX_DECLINED  a newer configuration has removed the set: keep the last
  *                   known members,
  *     NGX_ERROR     the handler failed; the generation is unchanged.
@@ -517,10 +401,12 @@ ngx_int_t ngx_etcd_member_set_read(ngx_etcd_zone_t *zone,
 
 
 /*
- * The place of a generation in the ring, and whether the ring has all changes
- * after that generation.  The caller holds the mutex.
+ * The ring of slots that have changed, with room for so many; what it has of a
+ * generation; and whether it has all changes after that generation.  The caller
+ * holds the mutex.
  */
-uint32_t *ngx_etcd_member_set_changed(ngx_etcd_member_set_t *set,
+uint32_t *ngx_etcd_member_set_ring(ngx_etcd_member_set_t *set, uint32_t *room);
+uint32_t ngx_etcd_member_set_changed(ngx_etcd_member_set_t *set,
     ngx_atomic_uint_t generation);
 ngx_uint_t ngx_etcd_member_set_remembers(ngx_etcd_member_set_t *set,
     ngx_atomic_uint_t generation);

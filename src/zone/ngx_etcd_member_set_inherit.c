@@ -31,7 +31,6 @@ typedef struct {
     ngx_uint_t             commits;      /* of the source at the start */
     ngx_uint_t             more;         /* the source has entries that are not
                                             shown */
-    ngx_uint_t             torn;         /* the source was partly committed */
 } ngx_etcd_heir_t;
 
 
@@ -97,7 +96,6 @@ ngx_etcd_member_set_inherit_slot(void *data, ngx_uint_t n,
 
     set = heir->set;
     entry = slot->entry;
-    heir->torn |= heir->from->commit.dirty;
 
     while (n >= set->nslots) {
         if (ngx_etcd_member_set_grow(heir->zone, set, 1) != NGX_OK) {
@@ -201,12 +199,6 @@ ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
                          || ngx_etcd_unused_any(old)
                          || old->commit.number != heir.commits)
                         ? 0 : old->revision;
-
-        if (heir.torn || old->commit.dirty) {
-            set->commit.dirty = 1;
-            set->commit.torn = ngx_max(ngx_current_msec, 1);
-            set->revision = 0;
-        }
     }
 
     ngx_etcd_zone_unlock(from);
@@ -269,7 +261,7 @@ ngx_etcd_member_set_inherit_adopt(ngx_etcd_zone_t *zone,
 
     set->checks.mandatory = adopt->mandatory;
     adopt->relist = ngx_etcd_unused_any(set);
-    adopt->distrust = (set->commit.dirty || adopt->relist);
+    adopt->distrust = adopt->relist;
 
     if (set->params != adopt->params) {
         set->revision = 0;

@@ -44,7 +44,7 @@ ngx_etcd_retire_ring(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
         (*left)--;
 
-        ngx_etcd_entry_free_any(zone, set, ring);
+        ngx_etcd_entry_free(zone, ring);
     }
 
     return 1;
@@ -105,9 +105,6 @@ ngx_etcd_retire_rest(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
     ngx_etcd_redo_t      redo;
     ngx_etcd_invalid_t  *invalid;
 
-    /* set->commit.moving is in no ring: all rings are empty here */
-
-    ngx_etcd_zone_free(zone, &set->commit.moving);
     ngx_etcd_zone_free(zone, &set->chunks);
     ngx_etcd_zone_free(zone, &set->ring.slots);
 

@@ -44,12 +44,12 @@ ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
         return rc;
     }
 
-    view->newest = zone->sh->next_uid;
+    view->newest = zone->sh->batch.uid;
     view->generation = set->generation;
     view->revision = set->revision;
-    view->terms = set->counts.terms;
+    view->terms = set->commit.terms;
     view->ninvalid = set->ninvalid;
-    view->requests = set->counts.requests;
+    view->requests = set->commit.requests;
 
     ngx_memcpy(view->unused, set->unused, sizeof(view->unused));
 

@@ -46,7 +46,6 @@
 #define NGX_ETCD_ZONE_LOCK_TABLES    128     /* workers with a lock table */
 
 
-typedef volatile uint64_t            ngx_etcd_atomic64_t;
 typedef struct ngx_etcd_member_set_s  ngx_etcd_member_set_t;
 typedef struct ngx_etcd_lock_table_s  ngx_etcd_lock_table_t;
 
@@ -172,7 +171,6 @@ typedef struct {
                                                    /* structs for reuse */
     void                            *chunks;       /* slot pages for reuse */
     uint32_t                         next_id;
-    uint32_t                         next_uid;
 
     ngx_etcd_zone_row_t              rows[NGX_ETCD_ZONE_ROWS];
     ngx_etcd_lock_table_t           *lock_tables[NGX_ETCD_ZONE_LOCK_TABLES];

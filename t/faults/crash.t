@@ -22,7 +22,7 @@ use Process;
 use Unit;
 
 use constant {
-    POINTS  => 2600,
+    POINTS  => 5600,
     FEW     => 250,             # enough to find a broken owner
     LEAST   => 800,             # at least so many points exist
     SHOWN   => 40,

@@ -110,12 +110,9 @@ ngx_etcd_unit_delete(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 static ngx_int_t
 ngx_etcd_unit_own(ngx_etcd_unit_keys_t *keys)
 {
-    ngx_etcd_key_t     *key;
-    ngx_etcd_repair_t   repair;
+    ngx_etcd_key_t  *key;
 
-    ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
-
-    if (ngx_etcd_commit_recover(keys->zone, keys->set, &repair, 0) != NGX_OK
+    if (ngx_etcd_commit_recover(keys->zone, keys->set, 0) != NGX_OK
         || ngx_etcd_index_create(&keys->index, keys->set, NULL,
                                  keys->pool->log)
            != NGX_OK
@@ -264,11 +261,10 @@ ngx_etcd_unit_used(ngx_etcd_zone_t *zone)
 }
 
 
-/* entries of a ring, which may be changed just now */
+/* entries of a ring */
 
 static ngx_uint_t
-ngx_etcd_unit_count(ngx_etcd_entry_t *ring, ngx_etcd_entry_t *moving,
-    ngx_uint_t *found)
+ngx_etcd_unit_count(ngx_etcd_entry_t *ring)
 {
     ngx_uint_t         n;
     ngx_etcd_entry_t  *entry;
@@ -278,7 +274,6 @@ ngx_etcd_unit_count(ngx_etcd_entry_t *ring, ngx_etcd_entry_t *moving,
 
     while (entry != NULL && n <= NGX_ETCD_UNIT_KEYS) {
         n++;
-        *found |= (entry == moving);
         entry = (entry->next != ring) ? entry->next : NULL;
     }
 
@@ -291,19 +286,13 @@ ngx_etcd_unit_count(ngx_etcd_entry_t *ring, ngx_etcd_entry_t *moving,
 static ngx_uint_t
 ngx_etcd_unit_whole(ngx_etcd_unit_keys_t *keys)
 {
-    ngx_uint_t         i, n, found;
-    ngx_etcd_entry_t  *moving;
+    ngx_uint_t  i, n;
 
-    found = 0;
-    moving = keys->set->commit.moving;
-    n = ngx_etcd_unit_count(keys->set->commit.pending, moving, &found);
+    n = ngx_etcd_unit_count(keys->set->commit.pending);
 
     for (i = 0; i < keys->set->nslots; i++) {
-        n += ngx_etcd_unit_count(ngx_etcd_member_set_slot(keys->set, i)->entry,
-                                 moving, &found);
+        n += ngx_etcd_unit_count(ngx_etcd_member_set_slot(keys->set, i)->entry);
     }
-
-    n += (moving != NULL && !found);
 
     /* chunks, and a directory and a ring that are less than a page */
 
@@ -399,7 +388,7 @@ ngx_etcd_unit_check(ngx_etcd_unit_keys_t *keys, ngx_uint_t learn)
         }
     }
 
-    if (members != keys->set->nmembers) {
+    if (members != keys->set->commit.nmembers) {
         return "the number of members";
     }
 
@@ -415,11 +404,7 @@ ngx_etcd_unit_check(ngx_etcd_unit_keys_t *keys, ngx_uint_t learn)
         return "an entry is lost";
     }
 
-    ngx_etcd_member_set_commit_t  *commit;
-
-    commit = &keys->set->commit;
-
-    return (commit->pending || commit->moving || commit->dirty)
+    return (keys->set->commit.pending || keys->set->commit.unfinished)
            ? "left behind" : NULL;
 }
 

@@ -36,7 +36,7 @@
  *                                         after how many a revision is known
  *                                         that is still being read
  *     etcd_unit some WORKER N;            N of these steps, or all there are
- *     etcd_unit call WORKER [held|torn];  what the next step returns; while the
+ *     etcd_unit call WORKER [held];  what the next step returns; while the
  *                                         mutex is held, or a change is half
  *                                         done
  *     etcd_unit ring WORKER;              the ring of "hash consistent": its

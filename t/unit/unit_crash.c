@@ -43,7 +43,7 @@
 
 
 #define NGX_ETCD_CRASH_POINTS  100000       /* of all operations */
-#define NGX_ETCD_CRASH_OWNER   64           /* of a next owner, about */
+#define NGX_ETCD_CRASH_OWNER   320          /* of a next owner, about */
 #define NGX_ETCD_CRASH_WRITE   64           /* bytes by one instruction */
 #define NGX_ETCD_CRASH_DEAD    2000000000   /* no process has that number */
 #define NGX_ETCD_CRASH_HANGS   30           /* seconds */

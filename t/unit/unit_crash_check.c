@@ -121,13 +121,9 @@ ngx_etcd_crash_set(ngx_etcd_member_set_t *set)
 
     ngx_etcd_crash_entries(set->commit.pending, 0);
 
-    if (set->commit.moving != NULL) {
-        ngx_etcd_crash_fault("a registration is on its way");
-    }
-
-    if (set->nmembers != nmembers) {
+    if (set->commit.nmembers != nmembers) {
         ngx_etcd_crash_fault("%lu members are counted, there are %lu",
-                             (unsigned long) set->nmembers,
+                             (unsigned long) set->commit.nmembers,
                              (unsigned long) nmembers);
     }
 
@@ -372,7 +368,6 @@ ngx_etcd_crash_take_over(void)
 {
     ngx_uint_t          n;
     ngx_etcd_zone_t    *zone;
-    ngx_etcd_repair_t   repair;
 
     zone = &ngx_etcd_crash.zone;
 
@@ -398,11 +393,8 @@ ngx_etcd_crash_take_over(void)
         if (ngx_etcd_crash.sets[n]->object.id == ngx_etcd_crash.ids[n]
             && ngx_strcmp(ngx_etcd_crash.broken, "recover") != 0)
         {
-            ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
-
             ngx_etcd_crash_done(
-                ngx_etcd_commit_recover(zone, ngx_etcd_crash.sets[n], &repair,
-                                        0),
+                ngx_etcd_commit_recover(zone, ngx_etcd_crash.sets[n], 0),
                 "recover a set");
         }
     }
@@ -441,10 +433,7 @@ ngx_etcd_crash_wanted(ngx_uint_t n, uint32_t slot, ngx_etcd_entry_t *entry,
 }
 
 
-/*
- * Entries that should be there in another way, or not at all.  A process that
- * was killed while it replaced an entry leaves both.
- */
+/* Entries that should be there in another way, or not at all. */
 
 static void
 ngx_etcd_crash_list_entry(ngx_uint_t n, ngx_etcd_entry_walk_t *walk,
@@ -552,9 +541,9 @@ ngx_etcd_crash_sums(ngx_uint_t n)
                              (unsigned long) n);
     }
 
-    if (set->counts.terms != after->terms[n]) {
+    if (set->commit.terms != after->terms[n]) {
         ngx_etcd_crash_fault("%lu terms instead of %lu",
-                             (unsigned long) set->counts.terms,
+                             (unsigned long) set->commit.terms,
                              (unsigned long) after->terms[n]);
     }
 

@@ -164,7 +164,7 @@ ngx_etcd_crash_requests(ngx_etcd_member_set_t *set)
     uint64_t    sum;
     ngx_uint_t  n;
 
-    sum = set->counts.requests;
+    sum = set->commit.requests;
 
     for (n = 0; n < set->nslots; n++) {
         sum += ngx_etcd_member_set_slot(set, n)->requests;
@@ -192,7 +192,7 @@ ngx_etcd_crash_look_set(ngx_etcd_crash_state_t *state, ngx_uint_t n)
 
     state->revisions[n] = set->revision;
     state->content[n] = ngx_etcd_crash_content(set);
-    state->terms[n] = set->counts.terms;
+    state->terms[n] = set->commit.terms;
     state->requests[n] = ngx_etcd_crash_requests(set);
     state->invalid[n] = ngx_etcd_crash_hash_invalid(set);
 

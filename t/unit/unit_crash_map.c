@@ -164,7 +164,7 @@ ngx_etcd_crash_map_world(ngx_etcd_zone_t *zone)
             return NGX_ERROR;
         }
 
-        node->set->counts.requests = 7;
+        node->set->commit.requests = 7;
         ngx_etcd_member_set_slot(node->set, 1)->requests = 100;
     }
 

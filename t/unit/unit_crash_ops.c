@@ -102,20 +102,14 @@ ngx_etcd_crash_move(void)
 }
 
 
-/* in two pieces, of one revision: the first one alone is not to be read */
+/* several changes of one revision */
 
 static void
 ngx_etcd_crash_pieces(void)
 {
-    ngx_uint_t  i;
-
     ngx_etcd_crash_begin();
     ngx_etcd_crash_set_key(0, 4, "e", "10.0.0.5");
-
-    for (i = 0; i < 2 * NGX_ETCD_ENTRY_PIECE; i++) {
-        ngx_etcd_crash_do_key(0, NGX_ETCD_OP_TOUCH, 0, "a");
-    }
-
+    ngx_etcd_crash_do_key(0, NGX_ETCD_OP_TOUCH, 0, "a");
     ngx_etcd_crash_set_key(0, 5, "f", "10.0.0.6");
     ngx_etcd_crash_commit(0);
 }
@@ -130,7 +124,7 @@ ngx_etcd_crash_revisions(void)
 
     ngx_etcd_crash_begin();
 
-    for (i = 0; i < NGX_ETCD_ENTRY_PIECE; i++) {
+    for (i = 0; i < NGX_ETCD_BATCH_STEPS; i++) {
         ngx_etcd_crash_do_key(0, NGX_ETCD_OP_TOUCH, 2, "c3");
     }
 
@@ -147,28 +141,19 @@ ngx_etcd_crash_revisions(void)
 static void
 ngx_etcd_crash_prepare_recover(void)
 {
-    ngx_etcd_member_set_t  *set;
-
-    set = ngx_etcd_crash.sets[0];
-
     ngx_etcd_crash_begin();
     ngx_etcd_crash_set_key(0, 6, "g", "10.0.0.7");
     ngx_etcd_crash_set_key(0, 7, "h", "10.0.0.8");
 
-    set->commit.dirty = 1;
-    set->nmembers += 2;
+    ngx_etcd_crash.sets[0]->commit.unfinished = 1;
 }
 
 
 static void
 ngx_etcd_crash_recover(void)
 {
-    ngx_etcd_repair_t  repair;
-
-    ngx_memzero(&repair, sizeof(ngx_etcd_repair_t));
-
     (void) ngx_etcd_commit_recover(&ngx_etcd_crash.zone,
-                                   ngx_etcd_crash.sets[0], &repair, 0);
+                                   ngx_etcd_crash.sets[0], 0);
 }
 
 

@@ -82,8 +82,6 @@ ngx_etcd_unit_call(ngx_etcd_table_t *table, u_char *how)
     mutex = &table->zone->shpool->mutex;
     held = (ngx_strcmp(how, "held") == 0);
 
-    table->set->commit.dirty = (ngx_strcmp(how, "torn") == 0);
-
     if (held) {
         ngx_shmtx_lock(mutex);
     }
@@ -93,8 +91,6 @@ ngx_etcd_unit_call(ngx_etcd_table_t *table, u_char *how)
     if (held) {
         ngx_shmtx_unlock(mutex);
     }
-
-    table->set->commit.dirty = 0;
 
     printf("call: %s\n", rc == NGX_OK ? "ok"
                          : rc == NGX_AGAIN ? "again"

@@ -204,7 +204,7 @@ test_table_small(ngx_pool_t *pool)
     tap_check(ngx_etcd_member_set_remembers(set, set->ring.base));
 
     tap_expect(test_table_follow() == NGX_OK);
-    tap_check(test_world.table.nmembers == set->nmembers);
+    tap_check(test_world.table.nmembers == set->commit.nmembers);
 }
 
 
