@@ -112,31 +112,28 @@ sub observe {
 }
 
 
-# an event that etcd owes
+# An event that etcd owes.  A machine that is slow may not look at the status
+# before the event comes; then it is tried again.
 
 {
-    my $seen;
+    my ($early, $between) = (0, 0);
 
     for my $attempt (1 .. ATTEMPTS) {
         my $began = time();
 
         $fake{"held$attempt"}->start('withhold:500', @kv, @event);
-        $seen = observe("held$attempt", 20, sub { $_[0] >= 0 });
 
-        # The event was not that late, if the machine did not stand still.
+        my $seen = observe("held$attempt", 20, sub { $_[0] >= 0 });
 
-        last if $seen->{members}[-1] == 2
-                && grep({ $_ == 1 } @{ $seen->{members} })
-                || !$stall->since($began);
+        $early += $seen->{members}[-1] != 2 && !$stall->since($began);
+        $between = grep { $_ == 1 } @{ $seen->{members} };
 
-        diag('an event that is late: again, the machine stood still');
+        last if $between;
     }
 
-    is($seen->{members}[-1], 2,
-       'no proof before a watch has caught up with the revision that its '
-       . 'create named');
-    is(scalar(grep { $_ == 1 } @{ $seen->{members} }) > 0, 1,
-       'while it had not, the member of the list was there');
+    is($early, 0, 'no proof before a watch has caught up with the revision '
+                  . 'that its create named');
+    ok($between, 'while it had not, the member of the list was there');
 }
 
 $fake{part}->start('fragments:2000', @kv, @event,
