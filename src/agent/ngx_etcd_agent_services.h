@@ -3,7 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * All that the agent watches for the workers: the services of upstreams, the
- * catalogs of upstreams whose prefix holds variables, and values.
+ * catalogs of upstreams whose prefix holds variables, and values; and the
+ * tables that each worker makes of them.
  */
 
 
@@ -15,6 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_catalog.h>
 #include <ngx_etcd_conf.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_value_feed.h>
 
 
@@ -64,6 +66,25 @@ void ngx_etcd_agent_services_proved(ngx_etcd_agent_services_t *services);
 
 /* Must be called after the watch stream was destroyed. */
 void ngx_etcd_agent_services_destroy(ngx_etcd_agent_services_t *services);
+
+/*
+ * The tables of a worker: that of each upstream with a fixed prefix, and those
+ * of the sets that requests have asked for.
+ */
+
+/* The event calls ngx_etcd_worker_tables_sync(), and is posted by tables. */
+void ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_event_t *sync,
+    ngx_log_t *log);
+void ngx_etcd_worker_tables_done(ngx_etcd_conf_t *conf);
+
+/*
+ * Updates the tables from the zone: NGX_OK, NGX_AGAIN (call again after other
+ * work), or NGX_BUSY (wait before that).
+ */
+ngx_int_t ngx_etcd_worker_tables_sync(ngx_etcd_conf_t *conf);
+
+/* Called periodically: see ngx_etcd_table_tick(). */
+void ngx_etcd_worker_tables_tick(ngx_etcd_conf_t *conf);
 
 
 #endif /* _NGX_ETCD_AGENT_SERVICES_H_INCLUDED_ */

@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_agent_view.h>
+#include <ngx_etcd_agent.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_status_cluster.h>

@@ -9,7 +9,6 @@
 #include <ngx_etcd_source.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_agent.h>
-#include <ngx_etcd_agent_view.h>
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_db_space.h>
 #include <ngx_etcd_server_versions.h>
