@@ -96,11 +96,11 @@ my (%lease, %key);
 # Joins the election, with a lease of its own.
 
 sub campaign {
-    my ($backend, $ttl) = @_;
+    my ($backend) = @_;
 
     my $name = $backend->name;
 
-    $lease{$name} = $etcd->grant($ttl // 600);
+    $lease{$name} = $etcd->grant(600);
     $key{$name} = '/election/orders/' . $term++;
     $etcd->put($key{$name}, $backend->address, lease => $lease{$name});
 }
@@ -204,16 +204,17 @@ my $most = 0;
 for my $n (1 .. KILLS) {
     my ($first, $second) = @backends;
 
-    # The leader has the short lease.
-
     $etcd->txn(map { [del => $key{$_->name}] } @backends);
-    campaign($first, TTL);
-    campaign($_) for @backends[1, 2];
+    campaign($_) for @backends;
     ok(follows($first), "death $n: a leader is followed") or last;
 
     my $writers = Steady->start($nginx->port, rate => RATE);
 
     sleep(0.2);
+
+    # The leader dies, and its lease goes on for TTL: nobody renews it.
+
+    $etcd->put($key{$first->name}, $first->address, lease => $etcd->grant(TTL));
     $first->down;
     $followed = follows($second);
 
