@@ -111,6 +111,9 @@ bench: etcd all
 	@$(CHOICE) tools/packages go patroni || echo 'going on without them'
 	@$(CHECK) tools/bench $(T)
 
+# with sanitizers tests compute more than they wait
+
+asan: J = 3
 asan: etcd
 	@$(CHOICE) tools/packages pages asan
 	@tools/asan $(ASAN)
