@@ -195,9 +195,13 @@ ngx_etcd_member_set_inherit_from(ngx_etcd_zone_t *zone,
 
         ngx_etcd_unused_inherit(zone, set, old);
 
-        set->revision = (heir.more || old->commit.unfinished
-                         || ngx_etcd_unused_any(old)
-                         || old->commit.number != heir.commits)
+        /* a part of a commit, whose entries are not trusted */
+
+        set->commit.unfinished = (old->commit.unfinished
+                                  || old->commit.number != heir.commits);
+
+        set->revision = (heir.more || set->commit.unfinished
+                         || ngx_etcd_unused_any(old))
                         ? 0 : old->revision;
     }
 
@@ -261,7 +265,7 @@ ngx_etcd_member_set_inherit_adopt(ngx_etcd_zone_t *zone,
 
     set->checks.mandatory = adopt->mandatory;
     adopt->relist = ngx_etcd_unused_any(set);
-    adopt->distrust = adopt->relist;
+    adopt->distrust = (set->commit.unfinished || adopt->relist);
 
     if (set->params != adopt->params) {
         set->revision = 0;
