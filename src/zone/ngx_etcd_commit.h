@@ -3,7 +3,7 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Changes of a set by the owner of its zone: entries are prepared one by one,
- * then published in pieces.
+ * then published in batches.
  */
 
 
@@ -74,8 +74,8 @@ ngx_int_t ngx_etcd_commit(ngx_etcd_zone_t *zone,
 /*
  * Called by the owner after taking over, or to abandon a commit: frees what was
  * prepared.  The set has revision 0 afterwards if only a part of a commit was
- * made, and workers read all of it again.  Results as of ngx_etcd_zone_work():
- * call again, unless it is NGX_OK or NGX_DECLINED.
+ * made.  Results as of ngx_etcd_zone_work(): call again, unless it is NGX_OK or
+ * NGX_DECLINED.
  */
 ngx_int_t ngx_etcd_commit_recover(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint64_t until);
