@@ -4,6 +4,7 @@
 NGINX_SRC = /usr/share/nginx/src
 NGINX     = nginx
 DESTDIR   =
+MANDIR    =
 ETCD      =
 T         =
 J         = 4
@@ -18,7 +19,7 @@ ifneq ($(ODD)$(word 2,$(CURDIR)),)
         '$(ODD)', must not be in the path)
 endif
 
-$(foreach name,NGINX NGINX_SRC DESTDIR ETCD BUILD,\
+$(foreach name,NGINX NGINX_SRC DESTDIR MANDIR ETCD BUILD,\
     $(if $(word 2,$($(name))),$(error $(name)="$($(name))" has white space)))
 
 BUILD   = $(CURDIR)/build
@@ -27,9 +28,9 @@ ASAN    = $(BUILD)/asan
 CHECK   = J=$(J) TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
           tools/etcd $(BUILD) '$(ETCD)'
 
-.PHONY: all packages ports etcd demo test test-all test-rest matrix \
-        test-patroni soak crash sim mutations bench asan fuzz lint warnings \
-        figures install deb deb-test clean help
+.PHONY: all packages ports etcd demo test test-all test-rest test-upgrade \
+        matrix test-clients test-patroni soak crash sim mutations bench asan \
+        fuzz lint warnings figures docs install deb deb-test clean help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -58,18 +59,26 @@ etcd:
 demo: ports etcd all
 	@$(CHECK) tools/demo
 
-# The pages are looked at in a browser, and Prometheus reads the metrics, in
-# what "make test" leaves out.
+# The pages are looked at in a browser, Prometheus reads the metrics, and pandoc
+# the documentation, in what "make test" leaves out.
 
 test: etcd all
-	@$(if $(T),$(CHOICE) tools/packages pages)
+	@$(if $(T),$(CHOICE) tools/packages pages docs)
 	@$(MAKE) -s $(BUILD)/fake_etcd
 	@$(CHECK) tools/test $(or $(T),core)
 
 test-all test-rest: etcd all
-	@$(CHOICE) tools/packages pages
+	@$(CHOICE) tools/packages pages docs
 	@$(MAKE) -s $(BUILD)/fake_etcd
 	@$(CHECK) tools/test $(@:test-%=%)
+
+# of a real cluster: the test finds these etcds beside the modules
+
+test-upgrade: etcd all
+	@tools/etcd $(BUILD) 3.5 true
+	@tools/etcd $(BUILD) 3.6 true
+	@tools/etcd $(BUILD) 3.7 true
+	@$(CHECK) tools/test t/faults/upgrade.t
 
 # of NGINX_SRC here, only a tree of one's own is nginx for the cell "mainline"
 
@@ -79,6 +88,13 @@ OWN_SRC = $(filter-out /usr/share/nginx/src,$(NGINX_SRC))
 matrix:
 	@tools/packages root
 	@NGINX_SRC=$(OWN_SRC) ETCD= T='$(or $(T),all)' J=$(J) tools/matrix $(MATRIX)
+
+# Instances that go-zero, Kratos and others register by their own libraries
+
+test-clients: etcd all
+	@$(CHOICE) tools/packages clients
+	@tools/clients $(BUILD)/clients
+	@$(CHECK) prove -v t/clients
 
 test-patroni: etcd all
 	@$(CHOICE) tools/packages patroni
@@ -120,7 +136,8 @@ asan: etcd
 	@$(MAKE) -s $(ASAN)/fake_etcd
 	@$(CHECK) env TEST_NGINX_BINARY=$(ASAN)/nginx/nginx \
 	    TEST_NGINX_MODULES=$(ASAN) TEST_SLOWER=4 TEST_NAMES=100 \
-	    tools/test $(or $(T),all)
+	    ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 \
+	    tools/test $(or $(T),sanitize)
 
 # beside the modules, whose protobuf-c code it uses
 
@@ -143,11 +160,17 @@ figures:
 	@$(CHOICE) tools/packages figures
 	@tools/figures
 
+docs:
+	@$(CHOICE) tools/packages docs
+	@tools/docs $(BUILD)/docs
+	@echo '$(BUILD)/docs/html/index.html'
+	@echo '$(BUILD)/docs/ngx_etcd.5'
+
 install: all
-	@$(CHOICE) DESTDIR=$(DESTDIR) tools/install $(BUILD)
+	@$(CHOICE) DESTDIR=$(DESTDIR) MANDIR=$(MANDIR) tools/install $(BUILD)
 
 deb: packages
-	@$(CHOICE) tools/packages deb
+	@$(CHOICE) tools/packages deb docs
 	@tools/deb $(BUILD)/deb
 	@tools/deb_check $(BUILD)/deb
 
@@ -167,8 +190,14 @@ help:
 	@echo 'make test       run the tests that show most in five minutes,'
 	@echo '                T=t/conf/load.t runs one'
 	@echo 'make test-all   run all tests; test-rest: what "make test" leaves out'
+	@echo 'make test-upgrade'
+	@echo '                upgrade a cluster of etcd 3.5 to 3.6 and 3.7, and back'
+	@echo '                to 3.6, under load; builds these etcds with Go'
 	@echo 'make matrix     all this in clean roots of Debian 12, 13 and sid, and'
 	@echo '                with NGINX_SRC= on Debian 12 (MATRIX=debian13 chooses)'
+	@echo 'make test-clients'
+	@echo '                register instances by the libraries of go-zero, Kratos,'
+	@echo '                Kitex and others (needs Go, npm and a network)'
 	@echo 'make test-patroni'
 	@echo '                run PostgreSQL under Patroni behind nginx'
 	@echo 'make soak       storms of faults for SOAK=600 seconds: never two'
@@ -188,7 +217,11 @@ help:
 	@echo 'make lint       check style and layering'
 	@echo 'make warnings   compile with gcc and clang, -Wall -Wextra -Werror'
 	@echo 'make figures    count lines, functions, comments, cycles'
-	@echo 'make install    install the modules (DESTDIR= is honoured)'
+	@echo 'make docs       make of docs/ pages for a browser, with a search, and a'
+	@echo '                page for man, in build/docs/'
+	@echo 'make install    install the modules, nginx-etcd-check, and pages for'
+	@echo '                man: ngx_etcd(5) after "make docs" (DESTDIR= and'
+	@echo '                MANDIR= are honoured)'
 	@echo 'make deb        build Debian packages into build/deb/'
 	@echo 'make deb-test   install, upgrade and remove them in a clean root of'
 	@echo '                Debian (SUITE=trixie: another one than this)'
@@ -196,6 +229,7 @@ help:
 	@echo
 	@echo 'NGINX=          the nginx binary           (nginx)'
 	@echo 'NGINX_SRC=      its headers or full source (/usr/share/nginx/src)'
-	@echo 'ETCD=           another etcd than the one that is installed: a suite of'
-	@echo '                Debian (sid), or a directory with etcd and etcdctl'
+	@echo 'ETCD=           another etcd than the one that is installed: a release'
+	@echo '                to build with Go (3.7, 3.6), a suite of Debian (sid),'
+	@echo '                or a directory with etcd and etcdctl'
 	@echo 'PACKAGES=no     install no Debian packages'

@@ -16,7 +16,7 @@
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_process.h>
-#include <ngx_etcd_retire.h>
+#include <ngx_etcd_reload.h>
 #include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_value_change.h>
@@ -299,32 +299,30 @@ ngx_etcd_agent_proved(ngx_etcd_agent_t *agent)
 }
 
 
-static ngx_etcd_agent_state_e
-ngx_etcd_agent_view_state(ngx_etcd_cluster_t *cluster)
-{
-    if (cluster->streams->state != NGX_ETCD_CHANNEL_READY) {
-        return NGX_ETCD_AGENT_CONNECTING;
-    }
-
-    return cluster->auth->unauthorized ? NGX_ETCD_AGENT_UNAUTHORIZED
-                                       : NGX_ETCD_AGENT_CONNECTED;
-}
-
-
 /* The endpoints for the status. */
 
 static ngx_int_t
 ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
-    ngx_etcd_endpoints_t *known)
+    ngx_etcd_cluster_t *cluster)
 {
     ngx_uint_t                 i;
     ngx_etcd_place_t          *place;
     ngx_etcd_zone_endpoint_t  *ep;
+    ngx_etcd_endpoints_t      *known;
     ngx_etcd_zone_endpoints_t  endpoints;
+
+    known = &cluster->endpoints;
 
     ngx_memzero(&endpoints, sizeof(ngx_etcd_zone_endpoints_t));
 
     endpoints.current = -1;
+
+    if (cluster->auth->unauthorized) {
+        endpoints.refusal_len = ngx_min(cluster->auth->refusal.len,
+                                        NGX_ETCD_ZONE_ERROR_LEN);
+        ngx_memcpy(endpoints.refusal, cluster->auth->refusal.data,
+                   endpoints.refusal_len);
+    }
 
     for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
         place = &known->places[i];
@@ -344,6 +342,12 @@ ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
         ep->url_len = ngx_min(place->endpoint->url.len, NGX_ETCD_ZONE_URL_LEN);
 
         ngx_memcpy(ep->url, place->endpoint->url.data, ep->url_len);
+
+        if (place->failed) {
+            ep->since = place->since;
+            ep->error_len = ngx_min(place->error_len, NGX_ETCD_ZONE_ERROR_LEN);
+            ngx_memcpy(ep->error, place->error, ep->error_len);
+        }
     }
 
     return ngx_etcd_zone_set_endpoints(zone, &endpoints);
@@ -367,7 +371,14 @@ ngx_etcd_agent_changed(void *data)
     cluster = agent->cluster;
     zc = &agent->zone->sh->cluster;
 
-    zc->state = ngx_etcd_agent_view_state(cluster);
+    if (cluster->streams->state != NGX_ETCD_CHANNEL_READY) {
+        zc->state = NGX_ETCD_CLUSTER_CONNECTING;
+
+    } else {
+        zc->state = cluster->auth->unauthorized ? NGX_ETCD_CLUSTER_UNAUTHORIZED
+                                                : NGX_ETCD_CLUSTER_CONNECTED;
+    }
+
     zc->cluster_id = cluster->cluster_id;
     zc->revision = cluster->revision;
     zc->patience = ngx_etcd_cluster_ping_interval(cluster)
@@ -376,20 +387,19 @@ ngx_etcd_agent_changed(void *data)
     ngx_etcd_agent_proved(agent);
 
     if (cluster->endpoints.version != agent->endpoints
-        && ngx_etcd_agent_view_endpoints(agent->zone, &cluster->endpoints)
-           == NGX_OK)
+        && ngx_etcd_agent_view_endpoints(agent->zone, cluster) == NGX_OK)
     {
         agent->endpoints = cluster->endpoints.version;
     }
 
     /* add the increments since the last call */
 
-    zc->reconnects += cluster->reconnects;
-    zc->resyncs += cluster->resyncs;
-    zc->repairs += cluster->repairs;
-    cluster->reconnects = 0;
-    cluster->resyncs = 0;
-    cluster->repairs = 0;
+    zc->reconnects += cluster->counts.reconnects;
+    zc->resyncs += cluster->counts.resyncs;
+    zc->repairs += cluster->counts.repairs;
+    cluster->counts.reconnects = 0;
+    cluster->counts.resyncs = 0;
+    cluster->counts.repairs = 0;
 }
 
 
@@ -419,7 +429,11 @@ ngx_etcd_agent_enter(ngx_etcd_agent_t *agent)
     ngx_int_t                   rc;
     ngx_etcd_agent_services_t  *services;
 
-    if (ngx_etcd_set_map_retire_old(agent->zone) != NGX_OK) {
+    if (ngx_etcd_set_map_retire_old(agent->zone) != NGX_OK
+        || ngx_etcd_object_retire_old(agent->zone, &ngx_etcd_outcome_type,
+                                      NULL, NULL)
+           != NGX_OK)
+    {
         return NGX_BUSY;
     }
 
@@ -529,17 +543,6 @@ ngx_etcd_agent_enter_handler(ngx_event_t *ev)
 
 
 static void
-ngx_etcd_agent_claim(ngx_etcd_agent_t *agent)
-{
-    ngx_log_error(NGX_LOG_NOTICE, agent->log, 0,
-                  "etcd cluster \"%V\": this worker is the agent",
-                  &agent->conf->name);
-
-    ngx_etcd_agent_enter_handler(&agent->enter);
-}
-
-
-static void
 ngx_etcd_agent_tick(ngx_event_t *ev)
 {
     uint64_t           owner;
@@ -555,7 +558,7 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
             ngx_etcd_campaigner_tick(agent->campaigner);
         }
 
-        ngx_etcd_connection_count_check(agent->zone);
+        (void) ngx_etcd_connection_count_check(agent->zone, -1);
 
     } else {
         ngx_etcd_agent_leave(agent);
@@ -565,7 +568,11 @@ ngx_etcd_agent_tick(ngx_event_t *ev)
         if (ngx_etcd_agent_vacant(agent, owner)
             && ngx_etcd_zone_claim(agent->zone, owner) == NGX_OK)
         {
-            ngx_etcd_agent_claim(agent);
+            ngx_log_error(NGX_LOG_NOTICE, agent->log, 0,
+                          "etcd cluster \"%V\": this worker is the agent",
+                          &agent->conf->name);
+
+            ngx_etcd_agent_enter_handler(&agent->enter);
         }
     }
 

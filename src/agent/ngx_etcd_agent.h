@@ -32,17 +32,6 @@
 typedef struct ngx_etcd_agent_s  ngx_etcd_agent_t;
 
 
-/* The state of the cluster in the zone, for the status. */
-
-typedef enum {
-    NGX_ETCD_AGENT_IDLE = 0,           /* no agent has connected yet */
-    NGX_ETCD_AGENT_CONNECTING,
-    NGX_ETCD_AGENT_CONNECTED,
-    NGX_ETCD_AGENT_UNAUTHORIZED        /* connected, but authentication
-                                          failed */
-} ngx_etcd_agent_state_e;
-
-
 /*
  * Called in a worker: starts the agents of all clusters and the tables of all
  * services.  Fails if memory or connections are short, never because etcd is

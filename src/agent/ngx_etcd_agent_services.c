@@ -10,6 +10,7 @@
 #include <ngx_etcd_agent_services.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_value_conf.h>
 
 
@@ -191,9 +192,10 @@ ngx_etcd_agent_services_load(ngx_etcd_agent_services_t *services)
 ngx_uint_t
 ngx_etcd_agent_services_pending(ngx_etcd_agent_services_t *services)
 {
-    ngx_uint_t            i;
-    ngx_etcd_catalog_t  **catalogs;
-    ngx_etcd_service_t  **list;
+    ngx_uint_t               i;
+    ngx_etcd_catalog_t     **catalogs;
+    ngx_etcd_service_t     **list;
+    ngx_etcd_value_feed_t   *feed;
 
     list = services->services.elts;
 
@@ -212,7 +214,11 @@ ngx_etcd_agent_services_pending(ngx_etcd_agent_services_t *services)
     }
 
     for (i = 0; i < services->nfeeds; i++) {
-        if (ngx_etcd_value_feed_pending(&services->feeds[i])) {
+        feed = &services->feeds[i];
+
+        /* reported changes are not in the zone yet */
+
+        if (feed->next < feed->ready || feed->sweep) {
             return 1;
         }
     }
@@ -277,7 +283,6 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_event_t *sync,
     ngx_log_t *log)
 {
     uint64_t                   deadline;
-    ngx_int_t                  rc;
     ngx_uint_t                 i;
     ngx_etcd_catalog_conf_t  **catalogs;
     ngx_etcd_service_conf_t  **services;
@@ -286,11 +291,11 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_event_t *sync,
     services = conf->services.elts;
 
     for (i = 0; i < conf->services.nelts; i++) {
-        rc = ngx_etcd_table_init(services[i]->table, &services[i]->rules,
-                                 &conf->zone, services[i]->set,
-                                 services[i]->set_id, services[i]->method, 0,
-                                 log);
-        (void) ngx_etcd_table_insist(services[i]->table, rc, 0, deadline);
+        ngx_etcd_table_init(services[i]->table, &services[i]->rules,
+                            &conf->zone, services[i]->set, services[i]->set_id,
+                            log);
+        (void) ngx_etcd_table_start(services[i]->table, 0, deadline);
+        ngx_etcd_outcome_attach(services[i]->outcome, &conf->zone);
     }
 
     catalogs = conf->catalogs.elts;
@@ -298,6 +303,7 @@ ngx_etcd_worker_tables_init(ngx_etcd_conf_t *conf, ngx_event_t *sync,
     for (i = 0; i < conf->catalogs.nelts; i++) {
         ngx_etcd_catalog_conf_worker(catalogs[i], conf,
                                      ngx_etcd_value_conf_reading, sync, log);
+        ngx_etcd_outcome_attach(catalogs[i]->service.outcome, &conf->zone);
     }
 }
 
@@ -314,12 +320,17 @@ ngx_etcd_worker_tables_done(ngx_etcd_conf_t *conf)
     for (i = 0; i < conf->services.nelts; i++) {
         ngx_etcd_conn_queue_done(services[i]->table);
         ngx_etcd_table_done(services[i]->table);
+        ngx_etcd_outcome_attach(services[i]->outcome, &conf->zone);
     }
 
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_catalog_conf_done(catalogs[i]);
+        ngx_etcd_event_stop(&catalogs[i]->loading.wake);
+        ngx_etcd_event_stop(&catalogs[i]->known.wake);
+
+        ngx_etcd_table_cache_done(&catalogs[i]->cache);
+        ngx_etcd_outcome_attach(catalogs[i]->service.outcome, &conf->zone);
     }
 }
 
@@ -343,7 +354,9 @@ ngx_etcd_worker_tables_sync(ngx_etcd_conf_t *conf)
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        one = ngx_etcd_catalog_conf_sync(catalogs[i]);
+        ngx_etcd_catalog_conf_wake(catalogs[i]);
+
+        one = ngx_etcd_table_cache_sync(&catalogs[i]->cache);
         rc = ngx_etcd_worker_tables_both(rc, one);
     }
 
@@ -362,11 +375,14 @@ ngx_etcd_worker_tables_tick(ngx_etcd_conf_t *conf)
 
     for (i = 0; i < conf->services.nelts; i++) {
         ngx_etcd_table_tick(services[i]->table);
+        ngx_etcd_outcome_attach(services[i]->outcome, &conf->zone);
     }
 
     catalogs = conf->catalogs.elts;
 
     for (i = 0; i < conf->catalogs.nelts; i++) {
-        ngx_etcd_catalog_conf_tick(catalogs[i]);
+        ngx_etcd_catalog_conf_wake(catalogs[i]);
+        ngx_etcd_table_cache_tick(&catalogs[i]->cache);
+        ngx_etcd_outcome_attach(catalogs[i]->service.outcome, &conf->zone);
     }
 }

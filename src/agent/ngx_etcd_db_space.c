@@ -259,7 +259,7 @@ ngx_etcd_db_space_stop(void)
         ngx_etcd_event_stop(&space[i].timer);
 
         if (space[i].cluster != NULL) {
-            ngx_etcd_db_status_cancel(&space[i].status);
+            ngx_etcd_unary_cancel(&space[i].status.unary);
             ngx_etcd_client_destroy(space[i].cluster);
         }
     }

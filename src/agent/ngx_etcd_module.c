@@ -17,6 +17,7 @@
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_wait.h>
 #include <ngx_etcd_worker_locks.h>
+#include <ngx_etcd_write_check.h>
 #include <ngx_etcd_zone.h>
 
 
@@ -156,6 +157,13 @@ static ngx_command_t  ngx_etcd_commands[] = {
       0,
       NULL },
 
+    { ngx_string("token_file"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_etcd_credentials_file,
+      0,
+      0,
+      NULL },
+
     { ngx_string("connect_timeout"),
       NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
       ngx_conf_set_msec_slot,
@@ -232,6 +240,13 @@ static ngx_command_t  ngx_etcd_commands[] = {
       0,
       offsetof(ngx_etcd_conf_t, db_check),
       NULL },
+
+    { ngx_string("write_check"),
+      NGX_ETCD_CONF|NGX_DIRECT_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_str_array_slot,
+      0,
+      offsetof(ngx_etcd_conf_t, write_check),
+      &ngx_etcd_not_empty_post },
 
       ngx_null_command
 };
@@ -332,6 +347,8 @@ ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
     }
 
     for (i = 0; i < emcf->clusters.nelts; i++) {
+        ngx_etcd_credentials_check(ecf[i], cycle);
+
         if (ngx_etcd_state_file_create(ecf[i], cycle) != NGX_OK) {
             return NGX_CONF_ERROR;
         }
@@ -400,14 +417,20 @@ ngx_etcd_init_process(ngx_cycle_t *cycle)
 
     emcf = ngx_etcd_conf_main(cycle);
 
-    return (ngx_etcd_agent_start(cycle, emcf) == NGX_OK)
-           ? ngx_etcd_db_space_start(cycle, emcf) : NGX_ERROR;
+    if (ngx_etcd_agent_start(cycle, emcf) != NGX_OK
+        || ngx_etcd_db_space_start(cycle, emcf) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_write_check_start(cycle, emcf);
 }
 
 
 static void
 ngx_etcd_exit_process(ngx_cycle_t *cycle)
 {
+    ngx_etcd_write_check_stop();
     ngx_etcd_db_space_stop();
     ngx_etcd_worker_locks_stop(cycle);
     ngx_etcd_agent_stop(cycle);
@@ -536,6 +559,10 @@ ngx_etcd_block_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_conf_init_value(ecf->lock_ttl, NGX_ETCD_LOCK_TTL);
     ngx_conf_init_uint_value(ecf->lock_waiters, NGX_ETCD_LOCK_WAITERS);
     ngx_conf_init_msec_value(ecf->db_check, NGX_ETCD_DB_SPACE_CHECK);
+
+    if (ecf->write_check == NGX_CONF_UNSET_PTR) {
+        ecf->write_check = NULL;
+    }
 
     client->name = ecf->name;
 

@@ -249,24 +249,6 @@ ngx_etcd_restore_catalog(ngx_etcd_restore_t *restore,
 }
 
 
-/* Returns the time of ngx_etcd_clock(); 0: no member is held. */
-
-static uint64_t
-ngx_etcd_restore_held(uint64_t until)
-{
-    int64_t  left;
-
-    if (until == 0) {
-        return 0;
-    }
-
-    left = (int64_t) (until - ngx_time());
-    left = ngx_min(ngx_max(left, 0), NGX_ETCD_GUARD_LONGEST / 1000);
-
-    return ngx_etcd_clock() + left * 1000;
-}
-
-
 static void
 ngx_etcd_restore_close(ngx_etcd_restore_t *restore)
 {
@@ -287,6 +269,7 @@ static ngx_int_t
 ngx_etcd_restore_open(ngx_etcd_restore_t *restore,
     ngx_etcd_service_conf_t *service, ngx_etcd_state_record_t *record)
 {
+    int64_t                  left;
     ngx_etcd_restore_set_t  *set, **slot;
 
     set = ngx_pcalloc(restore->pool, sizeof(ngx_etcd_restore_set_t));
@@ -301,7 +284,13 @@ ngx_etcd_restore_open(ngx_etcd_restore_t *restore,
     set->service = service;
     set->params = (uint32_t) record->lease;
     set->revision = record->modified;
-    set->held_until = ngx_etcd_restore_held(record->created);
+
+    if (record->created != 0) {
+        left = (int64_t) (record->created - ngx_time());
+        left = ngx_min(ngx_max(left, 0), NGX_ETCD_GUARD_LONGEST / 1000);
+
+        set->held_until = ngx_etcd_clock() + left * 1000;
+    }
 
     set->diff.zone = &restore->conf->zone;
     set->diff.set = service->set;
@@ -494,7 +483,7 @@ ngx_etcd_restore_map(ngx_etcd_restore_t *restore,
     ngx_etcd_restore_change_t  *change;
 
     if (modified == 0
-        || conf->secret
+        || conf->type == NGX_ETCD_VALUE_PEM
         || ngx_etcd_value_map_wants(conf, key) == NULL
         || ngx_etcd_value_conf_refuse(conf, key, value, NULL, buf, &reason)
            != NULL)
@@ -537,8 +526,8 @@ ngx_etcd_restore_value(ngx_etcd_restore_t *restore,
     ngx_uint_t                   i;
     ngx_etcd_value_map_conf_t  **maps;
 
-    if (ngx_etcd_value_refuse(&record->data, NGX_ETCD_VALUE_MAP_MAX_SIZE, buf,
-                              &reason)
+    if (ngx_etcd_value_refuse(&record->data, NGX_ETCD_VALUE_MAP_MAX_SIZE,
+                              NGX_ETCD_VALUE_ANY, buf, &reason)
         != NULL)
     {
         return ngx_etcd_restore_refuse(restore, "a %V", &reason);
@@ -661,7 +650,7 @@ ngx_etcd_restore_commit(ngx_etcd_restore_t *restore)
 
         ngx_memzero(&commit, sizeof(ngx_etcd_commit_t));
 
-        commit.ops = &sets[i]->diff.ops;
+        commit.ops = &sets[i]->diff.batch.ops;
         commit.revision = sets[i]->revision;
         commit.force = 1;
 

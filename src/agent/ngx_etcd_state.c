@@ -29,6 +29,7 @@
 #define NGX_ETCD_STATE_BACKUP    0x02
 #define NGX_ETCD_STATE_DRAIN     0x04
 #define NGX_ETCD_STATE_NEAR      0x08
+#define NGX_ETCD_STATE_ORDERED   0x10
 
 
 /* the numbers of a member, 32 bits each */
@@ -231,7 +232,8 @@ ngx_etcd_state_member(u_char *data, u_char *payload)
     *p++ = (attr->down ? NGX_ETCD_STATE_DOWN : 0)
            | (attr->backup ? NGX_ETCD_STATE_BACKUP : 0)
            | (attr->drain ? NGX_ETCD_STATE_DRAIN : 0)
-           | (attr->near ? NGX_ETCD_STATE_NEAR : 0);
+           | (attr->near ? NGX_ETCD_STATE_NEAR : 0)
+           | (attr->ordered ? NGX_ETCD_STATE_ORDERED : 0);
 
     p = ngx_etcd_state_write(p, member.port, 2);
     p = ngx_etcd_state_write(p, member.whole, 2);
@@ -363,6 +365,7 @@ ngx_etcd_state_member_read(ngx_str_t *data, ngx_etcd_member_t *member,
     member->attr.backup = (flags & NGX_ETCD_STATE_BACKUP) ? 1 : 0;
     member->attr.drain = (flags & NGX_ETCD_STATE_DRAIN) ? 1 : 0;
     member->attr.near = (flags & NGX_ETCD_STATE_NEAR) ? 1 : 0;
+    member->attr.ordered = (flags & NGX_ETCD_STATE_ORDERED) ? 1 : 0;
 
     member->port = ngx_etcd_state_read(&p, 2);
     member->whole = ngx_etcd_state_read(&p, 2);

@@ -174,10 +174,18 @@ static void
 ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
     ngx_etcd_state_save_t *save)
 {
+    ngx_str_t   what;
     ngx_uint_t  level;
 
     if (save->rc == NGX_ERROR) {
-        level = sf->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
+        ngx_str_null(&what);
+
+        if (save->file.failed != NULL) {
+            what.data = (u_char *) save->file.failed;
+            what.len = ngx_strlen(what.data);
+        }
+
+        level = ngx_etcd_cause_level(&sf->causes, save->file.err, &what);
 
         ngx_log_error(level, sf->log, save->file.err,
                       "etcd cluster \"%V\": its state cannot be saved: "
@@ -186,8 +194,6 @@ ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
                       save->file.failed ? save->file.failed
                                         : "making the text of",
                       &sf->conf->state_file);
-
-        sf->failed = 1;
         return;
     }
 
@@ -197,8 +203,7 @@ ngx_etcd_state_file_report(ngx_etcd_state_file_t *sf,
                        "etcd cluster \"%V\": state saved, %uz bytes",
                        &sf->conf->name, save->text.len);
 
-        if (sf->failed) {
-            sf->failed = 0;
+        if (ngx_etcd_cause_forget(&sf->causes)) {
             ngx_log_error(NGX_LOG_NOTICE, sf->log, 0,
                           "etcd cluster \"%V\": its state is saved again",
                           &sf->conf->name);
@@ -307,26 +312,6 @@ ngx_etcd_state_file_changed(ngx_etcd_state_file_t *sf,
 }
 
 
-/* Returns 1 if a value has changed. */
-
-static ngx_uint_t
-ngx_etcd_state_file_values(ngx_etcd_state_file_t *sf)
-{
-    ngx_uint_t                   i;
-    ngx_etcd_value_map_conf_t  **maps;
-
-    maps = sf->conf->value_maps.elts;
-
-    for (i = 0; i < sf->conf->value_maps.nelts; i++) {
-        if (!sf->saved || maps[i]->map->changes != sf->changes[i]) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 static ngx_uint_t
 ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
 {
@@ -335,6 +320,7 @@ ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
     ngx_etcd_member_set_t        *set;
     ngx_etcd_catalog_conf_t     **catalogs;
     ngx_etcd_service_conf_t     **services;
+    ngx_etcd_value_map_conf_t   **maps;
     ngx_etcd_state_save_mark_t   *mark;
 
     services = sf->conf->services.elts;
@@ -362,22 +348,19 @@ ngx_etcd_state_file_due(ngx_etcd_state_file_t *sf, ngx_msec_t elapsed)
         }
     }
 
-    return elapsed >= NGX_ETCD_STATE_FILE_INTERVAL
-           && ngx_etcd_state_file_values(sf);
-}
-
-
-static void
-ngx_etcd_state_file_start(ngx_etcd_state_file_t *sf)
-{
-    sf->started = ngx_current_msec;
-    sf->save = ngx_etcd_state_save_create(sf->conf,
-                                             ngx_etcd_state_file_done, sf,
-                                             sf->log);
-
-    if (sf->save != NULL) {
-        ngx_etcd_state_file_event(&sf->event);
+    if (elapsed < NGX_ETCD_STATE_FILE_INTERVAL) {
+        return 0;
     }
+
+    maps = sf->conf->value_maps.elts;
+
+    for (i = 0; i < sf->conf->value_maps.nelts; i++) {
+        if (!sf->saved || maps[i]->map->changes != sf->changes[i]) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -392,12 +375,22 @@ ngx_etcd_state_file_tick(ngx_etcd_state_file_t *sf)
 
     elapsed = ngx_current_msec - sf->started;
 
-    if (sf->failed && elapsed < NGX_ETCD_STATE_FILE_RETRY) {
+    if (ngx_etcd_cause_any(&sf->causes)
+        && elapsed < NGX_ETCD_STATE_FILE_RETRY)
+    {
         return;
     }
 
-    if (ngx_etcd_state_file_due(sf, elapsed)) {
-        ngx_etcd_state_file_start(sf);
+    if (!ngx_etcd_state_file_due(sf, elapsed)) {
+        return;
+    }
+
+    sf->started = ngx_current_msec;
+    sf->save = ngx_etcd_state_save_create(sf->conf, ngx_etcd_state_file_done,
+                                          sf, sf->log);
+
+    if (sf->save != NULL) {
+        ngx_etcd_state_file_event(&sf->event);
     }
 }
 

@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_state_save.h>
 
@@ -39,8 +40,8 @@ typedef struct {
     ngx_atomic_uint_t          *changes;   /* of each value map, as saved */
     ngx_event_t                 event;     /* next step */
     ngx_msec_t                  started;   /* time of the last save */
+    ngx_etcd_causes_t           causes;    /* of failures since the last save */
     unsigned                  saved:1;     /* marks are valid */
-    unsigned                  failed:1;    /* the failure was logged */
 } ngx_etcd_state_file_t;
 
 

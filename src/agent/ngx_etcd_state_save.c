@@ -244,12 +244,18 @@ ngx_etcd_state_save_found(ngx_etcd_state_save_t *save,
 {
     ngx_int_t                   i, n;
     ngx_str_t                   prefixes[NGX_ETCD_STATE_SAVE_LIST];
+    ngx_etcd_set_list_t         list;
     ngx_etcd_set_found_t        found[NGX_ETCD_STATE_SAVE_LIST];
     ngx_etcd_state_save_set_t  *set;
 
-    n = ngx_etcd_set_map_list(&save->conf->zone, catalog->map, catalog->map_id,
-                              save->after, found, prefixes,
-                              NGX_ETCD_STATE_SAVE_LIST, save->pool);
+    list.id = catalog->map_id;
+    list.after = save->after;
+    list.room = NGX_ETCD_STATE_SAVE_LIST;
+    list.found = found;
+    list.prefixes = prefixes;
+
+    n = ngx_etcd_set_map_list(&save->conf->zone, catalog->map, &list,
+                              save->pool);
     if (n <= 0) {
         return (n == NGX_AGAIN) ? NGX_BUSY : n;
     }
@@ -289,19 +295,19 @@ ngx_etcd_state_save_copy(ngx_etcd_state_save_t *save)
     set = save->sets.elts;
     save->copied = 0;
 
-    while (save->set < save->sets.nelts) {
+    while (save->current.set < save->sets.nelts) {
 
         if (save->copied >= NGX_ETCD_STATE_SAVE_PIECE) {
             return NGX_AGAIN;
         }
 
-        rc = ngx_etcd_state_save_set(save, &set[save->set]);
+        rc = ngx_etcd_state_save_set(save, &set[save->current.set]);
         if (rc != NGX_OK) {
             return rc;
         }
 
-        save->set++;
-        save->piece = 0;
+        save->current.set++;
+        save->current.piece = 0;
     }
 
     rc = ngx_etcd_state_save_maps(save);
@@ -338,11 +344,14 @@ static ngx_int_t
 ngx_etcd_state_save_set(ngx_etcd_state_save_t *save,
     ngx_etcd_state_save_set_t *set)
 {
-    ngx_int_t   rc;
-    ngx_uint_t  n;
+    ngx_int_t                       rc;
+    ngx_uint_t                      n;
+    ngx_etcd_state_save_current_t  *at;
 
-    if (save->piece == 0) {
-        save->start = save->text.len;
+    at = &save->current;
+
+    if (at->piece == 0) {
+        at->start = save->text.len;
     }
 
     n = 0;
@@ -350,17 +359,17 @@ ngx_etcd_state_save_set(ngx_etcd_state_save_t *save,
     do {
 
         if (set->id != 0 && set->set->object.id != set->id) {
-            save->text.len = save->start;
+            save->text.len = at->start;
             return NGX_OK;
         }
 
-        if (save->piece == 0 || save->commits != set->set->commit.number) {
+        if (at->piece == 0 || at->commits != set->set->commit.number) {
             if (ngx_etcd_state_save_begin(save, set) != NGX_OK) {
                 return NGX_ERROR;
             }
 
             if (!set->service->source->restorable) {
-                save->text.len = save->start;
+                save->text.len = at->start;
                 return NGX_OK;
             }
         }
@@ -380,7 +389,7 @@ ngx_etcd_state_save_set(ngx_etcd_state_save_t *save,
 
         n += NGX_ETCD_MEMBER_SET_PIECE;
 
-    } while (rc == NGX_AGAIN && n < save->piece);
+    } while (rc == NGX_AGAIN && n < at->piece);
 
     if (rc != NGX_OK) {
         return rc;
@@ -388,10 +397,10 @@ ngx_etcd_state_save_set(ngx_etcd_state_save_t *save,
 
     /* a set without data is not saved */
 
-    if (save->text.len == save->members
-        && (set->id != 0 || save->revision == 0))
+    if (save->text.len == at->members
+        && (set->id != 0 || at->revision == 0))
     {
-        save->text.len = save->start;
+        save->text.len = at->start;
         return NGX_OK;
     }
 
@@ -401,34 +410,27 @@ ngx_etcd_state_save_set(ngx_etcd_state_save_t *save,
 }
 
 
-/* A time of ngx_etcd_clock(), in s since the epoch: it outlives a boot. */
-
-static uint64_t
-ngx_etcd_state_save_time(uint64_t time)
-{
-    return ngx_time() + ((int64_t) (time - ngx_etcd_clock()) + 500) / 1000;
-}
-
-
 static ngx_int_t
 ngx_etcd_state_save_begin(ngx_etcd_state_save_t *save,
     ngx_etcd_state_save_set_t *set)
 {
-    ngx_str_t                    name;
-    ngx_etcd_member_set_t       *ms;
-    ngx_etcd_state_record_t      record;
-    ngx_etcd_state_save_mark_t  *mark;
+    ngx_str_t                       name;
+    ngx_etcd_member_set_t          *ms;
+    ngx_etcd_state_record_t         record;
+    ngx_etcd_state_save_mark_t     *mark;
+    ngx_etcd_state_save_current_t  *at;
 
     ms = set->set;
+    at = &save->current;
 
-    save->piece = save->piece ? 2 * save->piece : NGX_ETCD_STATE_SAVE_PIECE;
-    save->commits = ms->commit.number;
-    save->text.len = save->start;
+    at->piece = at->piece ? 2 * at->piece : NGX_ETCD_STATE_SAVE_PIECE;
+    at->commits = ms->commit.number;
+    save->text.len = at->start;
 
-    ngx_memzero(&save->walk, sizeof(ngx_etcd_entry_walk_t));
+    ngx_memzero(&at->walk, sizeof(ngx_etcd_entry_walk_t));
 
     if (set->id == 0) {
-        mark = &save->marks[save->set];
+        mark = &save->marks[at->set];
         mark->generation = ms->generation;
         mark->commits = ms->commit.number;
     }
@@ -438,23 +440,30 @@ ngx_etcd_state_save_begin(ngx_etcd_state_save_t *save,
      * incomplete: in these cases the set must be listed again.
      */
 
-    save->revision = (ms->ninvalid == 0 && !ngx_etcd_unused_any(ms)
-                      && !ms->commit.unfinished)
-                     ? ms->revision : 0;
+    at->revision = (ms->ninvalid == 0 && !ngx_etcd_unused_any(ms)
+                    && !ms->commit.unfinished)
+                   ? ms->revision : 0;
 
-    if (set->id != 0 && save->revision != 0) {
-        save->revision = set->since;
+    if (set->id != 0 && at->revision != 0) {
+        at->revision = set->since;
     }
 
     ngx_memzero(&record, sizeof(ngx_etcd_state_record_t));
 
     record.kind = NGX_ETCD_STATE_SET;
     record.flags = ngx_etcd_member_set_stream(ms) ? NGX_ETCD_STATE_STREAM : 0;
-    record.created = ms->held_until ? ngx_etcd_state_save_time(ms->held_until)
-                                    : 0;
-    record.modified = save->revision;
+    record.modified = at->revision;
     record.lease = ms->params;
     record.key = set->prefix;
+
+    if (ms->held_until != 0) {
+
+        /* in s since the epoch: it outlives a boot */
+
+        record.created = ngx_time() + ((int64_t) (ms->held_until
+                                                  - ngx_etcd_clock())
+                                       + 500) / 1000;
+    }
 
     name = set->service->name;
     record.data = name;
@@ -474,7 +483,7 @@ ngx_etcd_state_save_begin(ngx_etcd_state_save_t *save,
         return NGX_ERROR;
     }
 
-    save->members = save->text.len;
+    at->members = save->text.len;
 
     return NGX_OK;
 }
@@ -519,13 +528,13 @@ ngx_etcd_state_save_entries(ngx_etcd_state_save_t *save,
 
     for (i = 0; i < NGX_ETCD_MEMBER_SET_PIECE; i++) {
 
-        if (!ngx_etcd_entry_walk_next(zone, set, &save->walk)) {
+        if (!ngx_etcd_entry_walk_next(zone, set, &save->current.walk)) {
             return NGX_OK;
         }
 
         save->copied++;
 
-        entry = ngx_etcd_zone_at(zone, save->walk.entry);
+        entry = ngx_etcd_zone_at(zone, save->current.walk.entry);
 
         if (entry != NULL
             && entry->key_len != 0
@@ -555,7 +564,7 @@ ngx_etcd_state_save_maps(ngx_etcd_state_save_t *save)
             save->changes[save->map] = maps[save->map]->map->changes;
         }
 
-        if (!maps[save->map]->secret) {
+        if (maps[save->map]->type != NGX_ETCD_VALUE_PEM) {
 
             /* the last value may have gone */
 

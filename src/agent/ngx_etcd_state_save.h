@@ -16,8 +16,8 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_atomic_file.h>
+#include <ngx_etcd_commit.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_entry.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_state.h>
 
@@ -67,6 +67,20 @@ typedef struct {
 } ngx_etcd_state_save_set_t;
 
 
+/* The set that is being copied. */
+
+typedef struct {
+    ngx_uint_t                set;        /* of all to be saved */
+    ngx_uint_t                piece;      /* slots and entries; 0: the set is
+                                             not begun */
+    ngx_uint_t                commits;    /* when it was begun */
+    uint64_t                  revision;
+    size_t                    start;      /* of its text */
+    size_t                    members;    /* likewise */
+    ngx_etcd_entry_walk_t     walk;
+} ngx_etcd_state_save_current_t;
+
+
 struct ngx_etcd_state_save_s {
     ngx_etcd_conf_t            *conf;
     ngx_pool_t                 *pool;
@@ -84,16 +98,7 @@ struct ngx_etcd_state_save_s {
                                              catalogs */
     ngx_uint_t                  known;    /* there is something to save */
 
-    /* the set at hand */
-
-    ngx_uint_t                  set;
-    ngx_uint_t                  piece;    /* slots and entries; 0: the set is
-                                             not begun */
-    ngx_uint_t                  commits;  /* when it was begun */
-    uint64_t                    revision;
-    size_t                      start;    /* of its text */
-    size_t                      members;  /* likewise */
-    ngx_etcd_entry_walk_t       walk;
+    ngx_etcd_state_save_current_t  current;
     ngx_uint_t                  copied;   /* slots and entries, in this step */
 
     ngx_uint_t                  map;      /* at hand, of values */

@@ -53,27 +53,6 @@ ngx_etcd_round_robin_set_aside(ngx_etcd_pick_t *pick,
 }
 
 
-/* Returns 1 if the peer has more connections than the rotation assumed. */
-
-static ngx_uint_t
-ngx_etcd_least_conn_outdated(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer)
-{
-    ngx_uint_t  known, conns;
-
-    if (!(group->method->needs & NGX_ETCD_NEEDS_CONNS)) {
-        return 0;
-    }
-
-    known = ngx_etcd_eevdf_conns(&peer->eevdf);
-    conns = ngx_etcd_peer_conns(peer);
-
-    ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
-
-    return conns > known;
-}
-
-
 static void
 ngx_etcd_round_robin_put_back(ngx_etcd_pick_t *pick,
     ngx_etcd_peer_group_t *group)
@@ -107,7 +86,7 @@ ngx_etcd_round_robin_put_back(ngx_etcd_pick_t *pick,
 static ngx_etcd_peer_t *
 ngx_etcd_round_robin_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
 {
-    ngx_uint_t              looks;
+    ngx_uint_t              looks, known, conns;
     ngx_etcd_peer_t        *peer;
     ngx_etcd_eevdf_link_t  *link;
 
@@ -134,9 +113,18 @@ ngx_etcd_round_robin_pick(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group)
         }
 
         if (looks++ < NGX_ETCD_LEAST_CONN_MAX
-            && ngx_etcd_least_conn_outdated(group, peer))
+            && (group->method->needs & NGX_ETCD_NEEDS_CONNS))
         {
-            continue;
+            known = ngx_etcd_eevdf_conns(&peer->eevdf);
+            conns = ngx_etcd_peer_conns(peer);
+
+            ngx_etcd_eevdf_load(&group->eevdf, &peer->eevdf, conns);
+
+            /* the rotation assumed fewer connections */
+
+            if (conns > known) {
+                continue;
+            }
         }
 
         ngx_etcd_eevdf_take(&group->eevdf, &peer->eevdf);

@@ -21,7 +21,7 @@ typedef struct {
 
 
 static void
-ngx_etcd_closing_close(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer,
+ngx_etcd_closing_expire(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer,
     ngx_queue_t *users)
 {
     ngx_uint_t                n;
@@ -103,7 +103,7 @@ ngx_etcd_closing_timer(ngx_event_t *ev)
         }
 
         if (!ngx_queue_empty(&batch->users)) {
-            ngx_etcd_closing_close(closing, batch->peer, &batch->users);
+            ngx_etcd_closing_expire(closing, batch->peer, &batch->users);
         }
 
         ngx_etcd_closing_free(closing, batch);
@@ -141,7 +141,7 @@ ngx_etcd_closing_done(ngx_etcd_closing_t *closing)
             q = ngx_queue_head(&batch->users);
             user = ngx_queue_data(q, ngx_etcd_peer_user_t, queue);
 
-            ngx_etcd_peer_leave(user);
+            ngx_etcd_peer_unsubscribe(user);
         }
 
         ngx_etcd_closing_free(closing, batch);
@@ -227,7 +227,7 @@ ngx_etcd_closing_leave(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer)
 
         /* no memory to wait with */
 
-        ngx_etcd_closing_close(closing, peer, &peer->users);
+        ngx_etcd_closing_expire(closing, peer, &peer->users);
         return;
     }
 

@@ -31,7 +31,7 @@ ngx_etcd_conn_queue_available(ngx_etcd_table_t *table)
 
     counts = ngx_etcd_table_counts(table);
 
-    return ngx_etcd_table_usable(table)
+    return ngx_etcd_table_ready(table)
            && (ngx_etcd_health_swept(&table->near, counts)
                || ngx_etcd_health_swept(&table->primary, counts)
                || ngx_etcd_health_swept(&table->backup, counts));
@@ -182,7 +182,7 @@ ngx_etcd_conn_queue_start(ngx_cycle_t *cycle, ngx_fd_t wakeup)
 
 
 static ngx_uint_t
-ngx_etcd_conn_queue_turn(void *data)
+ngx_etcd_conn_queue_turn(void *data, ngx_uint_t more)
 {
     ngx_etcd_conn_queue_t *queue = data;
 
@@ -325,19 +325,6 @@ ngx_etcd_conn_queue_done(ngx_etcd_table_t *table)
 
     ngx_free(queue);
     table->conn_queue = NULL;
-}
-
-
-ngx_uint_t
-ngx_etcd_conn_queue_waits(ngx_etcd_table_t *table)
-{
-    ngx_uint_t  counts;
-
-    counts = ngx_etcd_table_counts(table);
-
-    return ngx_etcd_health_busy(&table->near, counts)
-           || ngx_etcd_health_busy(&table->primary, counts)
-           || ngx_etcd_health_busy(&table->backup, counts);
 }
 
 

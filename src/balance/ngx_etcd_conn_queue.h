@@ -71,11 +71,5 @@ void ngx_etcd_conn_queue_done(ngx_etcd_table_t *table);
 /* Called in a table with conf->queue: a connection to a peer has ended. */
 void ngx_etcd_conn_queue_freed(ngx_etcd_table_t *table);
 
-/*
- * Returns 1 if a request for which no peer was found may wait: a peer lacks
- * nothing but a connection.  Failing peers do not count.
- */
-ngx_uint_t ngx_etcd_conn_queue_waits(ngx_etcd_table_t *table);
-
 
 #endif /* _NGX_ETCD_CONN_QUEUE_H_INCLUDED_ */

@@ -624,8 +624,8 @@ ngx_etcd_eevdf_take(ngx_etcd_eevdf_t *eevdf, ngx_etcd_eevdf_link_t *link)
 
         eevdf->groups.root = NULL;
 
-        ngx_etcd_treap_each(&eevdf->weights, ngx_etcd_eevdf_group_set_back,
-                            eevdf);
+        ngx_etcd_treap_each(&eevdf->weights, eevdf->weights.root,
+                            ngx_etcd_eevdf_group_set_back, eevdf);
     }
 }
 

@@ -10,6 +10,57 @@
 #include <ngx_etcd_health.h>
 
 
+ngx_etcd_member_state_e
+ngx_etcd_health_state(ngx_etcd_member_condition_t *member)
+{
+    ngx_etcd_member_attr_t  *attr;
+
+    attr = member->attr;
+
+    if (member->shadowed) {
+        return NGX_ETCD_MEMBER_SHADOWED;
+    }
+
+    if (member->unresolved) {
+        return NGX_ETCD_MEMBER_UNRESOLVED;
+    }
+
+    if (attr->down) {
+        return NGX_ETCD_MEMBER_DOWN;
+    }
+
+    if (attr->drain) {
+        return NGX_ETCD_MEMBER_DRAINED;
+    }
+
+    if (member->verdict & NGX_ETCD_VERDICT_UNPROVEN) {
+        return NGX_ETCD_MEMBER_UNPROVEN;
+    }
+
+    if (member->verdict & NGX_ETCD_VERDICT_FAILED) {
+        return NGX_ETCD_MEMBER_UNHEALTHY;
+    }
+
+    if (member->verdict & NGX_ETCD_VERDICT_EJECTED) {
+        return NGX_ETCD_MEMBER_EJECTED;
+    }
+
+    if (member->held) {
+        return NGX_ETCD_MEMBER_HELD;
+    }
+
+    if (ngx_etcd_peer_failing(attr, member->fails, member->idle)) {
+        return NGX_ETCD_MEMBER_FAILING;
+    }
+
+    if (attr->max_conns != 0 && member->conns >= attr->max_conns) {
+        return NGX_ETCD_MEMBER_BUSY;
+    }
+
+    return member->backup ? NGX_ETCD_MEMBER_BACKUP : NGX_ETCD_MEMBER_UP;
+}
+
+
 static ngx_uint_t
 ngx_etcd_health_sound(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 {
@@ -209,10 +260,6 @@ ngx_etcd_health_failed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     uint32_t    now, lost;
     ngx_uint_t  fails;
 
-    if (!(counts & NGX_ETCD_HEALTH_FAILURES)) {
-        return 0;
-    }
-
     fails = ngx_etcd_counter_add(&peer->slot->fails, peer->uid, 1);
 
     if (fails == 0) {
@@ -227,6 +274,12 @@ ngx_etcd_health_failed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     peer->slot->accessed = now;
     peer->slot->checked = now;
 
+    /* failures of a sole member are counted until it works, for the status */
+
+    if (!(counts & NGX_ETCD_HEALTH_FAILURES)) {
+        return 0;
+    }
+
     if (peer->attr.max_fails != 0) {
         lost = peer->attr.weight / peer->attr.max_fails;
 
@@ -240,7 +293,7 @@ ngx_etcd_health_failed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 
 
 void
-ngx_etcd_health_recovered(ngx_etcd_peer_t *peer)
+ngx_etcd_health_recovered(ngx_etcd_peer_t *peer, ngx_uint_t counts)
 {
     ngx_uint_t        fails;
     ngx_etcd_slot_t  *slot;
@@ -249,7 +302,9 @@ ngx_etcd_health_recovered(ngx_etcd_peer_t *peer)
 
     /* the peer has not been tried since its last failure */
 
-    if (slot->accessed >= slot->checked) {
+    if (slot->accessed >= slot->checked
+        && (counts & NGX_ETCD_HEALTH_FAILURES))
+    {
         return;
     }
 

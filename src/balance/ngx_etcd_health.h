@@ -25,6 +25,51 @@
 #include <ngx_etcd_peer_group.h>
 
 
+/* The state of a member: what keeps requests off it, or does not. */
+
+typedef enum {
+    NGX_ETCD_MEMBER_UP = 0,
+    NGX_ETCD_MEMBER_BACKUP,
+    NGX_ETCD_MEMBER_HELD,          /* by the guard, without a key */
+    NGX_ETCD_MEMBER_BUSY,          /* max_conns */
+    NGX_ETCD_MEMBER_FAILING,       /* max_fails */
+    NGX_ETCD_MEMBER_EJECTED,
+    NGX_ETCD_MEMBER_UNHEALTHY,     /* failed checks */
+    NGX_ETCD_MEMBER_UNPROVEN,      /* not checked yet */
+    NGX_ETCD_MEMBER_DRAINED,
+    NGX_ETCD_MEMBER_DOWN,
+    NGX_ETCD_MEMBER_UNRESOLVED,    /* no address of its host */
+    NGX_ETCD_MEMBER_SHADOWED,      /* another key has the address; only in the
+                                      status */
+    NGX_ETCD_MEMBER_STATES
+} ngx_etcd_member_state_e;
+
+
+/* The state depends on this. */
+
+typedef struct {
+    ngx_etcd_member_attr_t  *attr;
+    ngx_uint_t               fails;        /* since the last success */
+    int64_t                  idle;         /* s since the last try after a
+                                              failure */
+    ngx_uint_t               conns;
+    ngx_uint_t               verdict;      /* NGX_ETCD_VERDICT_ */
+    unsigned                 shadowed:1;
+    unsigned                 unresolved:1;
+    unsigned                 held:1;
+    unsigned                 backup:1;
+} ngx_etcd_member_condition_t;
+
+
+/*
+ * The state that lasts longest, if several apply.  The sole member of an
+ * upstream gets requests though it is failing, as in nginx; a panic of checks
+ * lets unhealthy members have some.
+ */
+ngx_etcd_member_state_e ngx_etcd_health_state(
+    ngx_etcd_member_condition_t *member);
+
+
 /* "counts": these keep requests off a peer */
 
 #define NGX_ETCD_HEALTH_FAILURES  0x01
@@ -82,19 +127,15 @@ ngx_uint_t ngx_etcd_health_failed(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer, ngx_uint_t counts);
 
 /* The peer works; resets earlier failures. */
-void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer);
+void ngx_etcd_health_recovered(ngx_etcd_peer_t *peer, ngx_uint_t counts);
 
 
 /* A connection to the peer has succeeded. */
 
-static ngx_inline void
-ngx_etcd_health_worked(ngx_etcd_peer_t *peer)
-{
-    if (ngx_etcd_peer_suspect(peer)) {
-        ngx_etcd_health_recovered(peer);
+#define ngx_etcd_health_worked(peer, counts)                                  \
+    if (ngx_etcd_peer_suspect(peer)) {                                        \
+        ngx_etcd_health_recovered(peer, counts);                              \
     }
-}
-
 
 /* Returns the progress of slow start, 1 .. NGX_ETCD_PEER_UNIT. */
 ngx_uint_t ngx_etcd_health_level(ngx_etcd_peer_t *peer);

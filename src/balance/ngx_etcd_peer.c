@@ -109,7 +109,7 @@ ngx_etcd_peer_destroy(ngx_etcd_peer_t *peer)
 
 
 void
-ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user)
+ngx_etcd_peer_subscribe(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user)
 {
     ngx_queue_insert_tail(&peer->users, &user->queue);
     user->staying = 1;
@@ -117,7 +117,7 @@ ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user)
 
 
 void
-ngx_etcd_peer_leave(ngx_etcd_peer_user_t *user)
+ngx_etcd_peer_unsubscribe(ngx_etcd_peer_user_t *user)
 {
     if (user->staying) {
         ngx_queue_remove(&user->queue);
@@ -129,9 +129,8 @@ ngx_etcd_peer_leave(ngx_etcd_peer_user_t *user)
 ngx_uint_t
 ngx_etcd_peer_failed(ngx_etcd_peer_t *peer)
 {
-    return peer->attr.max_fails != 0
-           && ngx_etcd_peer_fails(peer) >= peer->attr.max_fails
-           && ngx_etcd_peer_idle(peer) <= peer->attr.fail_timeout;
+    return ngx_etcd_peer_failing(&peer->attr, ngx_etcd_peer_fails(peer),
+                                 ngx_etcd_peer_idle(peer));
 }
 
 

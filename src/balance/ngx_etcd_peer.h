@@ -18,6 +18,7 @@
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_eevdf.h>
 #include <ngx_etcd_member.h>
+#include <ngx_etcd_member_outcome.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_treap.h>
 
@@ -62,6 +63,7 @@ struct ngx_etcd_peer_s {
     ngx_etcd_slot_t             *slot;             /* shared counters */
     ngx_etcd_atomic64_t         *cell;             /* of this worker; NULL:
                                                       none */
+    ngx_etcd_member_outcome_t   *outcome;          /* likewise */
     ngx_str_t                    name;
     ngx_str_t                    key;              /* empty: a static server */
     uint64_t                     create_revision;
@@ -124,11 +126,26 @@ ngx_etcd_peer_unref(ngx_etcd_peer_t *peer)
 }
 
 
-void ngx_etcd_peer_enter(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user);
-void ngx_etcd_peer_leave(ngx_etcd_peer_user_t *user);
+/* A user is told when its peer leaves, until it unsubscribes. */
+void ngx_etcd_peer_subscribe(ngx_etcd_peer_t *peer, ngx_etcd_peer_user_t *user);
+void ngx_etcd_peer_unsubscribe(ngx_etcd_peer_user_t *user);
+
+/*
+ * 1 if a member with so many failures, last tried "idle" s ago, must not be
+ * tried now
+ */
+#define ngx_etcd_peer_failing(attr, fails, idle)                              \
+    ((attr)->max_fails != 0                                                   \
+     && (fails) >= (attr)->max_fails                                          \
+     && (idle) <= (attr)->fail_timeout)
 
 /* Returns 1 if the peer must not be tried now because of failures. */
 ngx_uint_t ngx_etcd_peer_failed(ngx_etcd_peer_t *peer);
+
+/* A worker's own outcomes of the peer; NULL: none. */
+
+#define ngx_etcd_peer_answers(peer)                                           \
+    ngx_etcd_member_outcome_of((peer)->outcome, (peer)->slot, (peer)->uid)
 
 /* over all workers */
 

@@ -121,8 +121,11 @@ ngx_etcd_peer_group_init(ngx_etcd_peer_group_t *group,
 
     ngx_etcd_eevdf_init(&group->eevdf, log);
     ngx_etcd_weighted_tree_init(&group->weighted);
-    ngx_etcd_ring_init(&group->ring, log);
-    ngx_etcd_vnodes_init(&group->vnodes, &group->ring);
+
+    group->ring.log = log;
+    group->vnodes.ring = &group->ring;
+    ngx_queue_init(&group->vnodes.settled);
+    ngx_queue_init(&group->vnodes.pending);
 }
 
 
@@ -202,14 +205,6 @@ ngx_etcd_peer_group_reserve(ngx_etcd_peer_group_t *group)
 
     return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_RING)
            ? ngx_etcd_vnodes_reserve(&group->vnodes) : NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_peer_group_prepare(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
-{
-    return ngx_etcd_peer_group_needs(group, NGX_ETCD_NEEDS_ORDER)
-           ? ngx_etcd_weighted_tree_reserve(peer, group->log) : NGX_OK;
 }
 
 

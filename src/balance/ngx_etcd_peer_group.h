@@ -127,13 +127,11 @@ void ngx_etcd_peer_group_init(ngx_etcd_peer_group_t *group,
 void ngx_etcd_peer_group_done(ngx_etcd_peer_group_t *group);
 
 /*
- * ngx_etcd_peer_group_reserve() allocates memory for adding or removing one
- * peer, ngx_etcd_peer_group_prepare() the data of the peer that the method
- * needs: NGX_OK or NGX_ERROR.
+ * Allocates memory for adding or removing one peer: NGX_OK or NGX_ERROR.  The
+ * peer has a node if the method needs one (NGX_ETCD_NEEDS_ORDER), see
+ * ngx_etcd_weighted_tree_reserve().
  */
 ngx_int_t ngx_etcd_peer_group_reserve(ngx_etcd_peer_group_t *group);
-ngx_int_t ngx_etcd_peer_group_prepare(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer);
 
 /* A new peer is in the last region until it is placed. */
 void ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group,
@@ -156,8 +154,8 @@ ngx_etcd_region_e ngx_etcd_peer_group_region(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 
 /*
- * Completes ngx_etcd_peer_group_draw() for a peer that weighs less than the
- * heaviest.
+ * Accepts a uniformly drawn peer, which weighs less than the heaviest, or draws
+ * another one, so that both together are in proportion to weights.
  */
 ngx_etcd_peer_t *ngx_etcd_peer_group_draw_again(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
@@ -175,25 +173,6 @@ ngx_etcd_peer_group_random(ngx_etcd_peer_group_t *group)
     group->chance *= 0xd1342543de82ef95;
 
     return group->chance >> 32;
-}
-
-
-/*
- * Draws a peer at random, in proportion to weights; there must be a usable
- * peer.  A peer drawn uniformly is accepted at once if it has the highest
- * weight, which is always so for equal weights.
- */
-
-static ngx_inline ngx_etcd_peer_t *
-ngx_etcd_peer_group_draw(ngx_etcd_peer_group_t *group)
-{
-    ngx_etcd_peer_t  *peer;
-
-    peer = group->peers[ngx_etcd_peer_group_random(group)
-                       % ngx_etcd_peer_group_usable(group)];
-
-    return (peer->weight == group->heaviest)
-           ? peer : ngx_etcd_peer_group_draw_again(group, peer);
 }
 
 

@@ -25,7 +25,7 @@
 
 
 ngx_int_t
-ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, void (*close)(void *data),
+ngx_etcd_pick_make_user(ngx_etcd_pick_t *pick, void (*close)(void *data),
     void *data)
 {
     pick->user = ngx_pcalloc(pick->pool, sizeof(ngx_etcd_peer_user_t));
@@ -56,37 +56,30 @@ ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 
 
 /*
- * A member that drains keeps its sessions.  A drained leader does not: it is
+ * Returns the peer of the session, if it is in the group and may be used.  A
+ * member that drains keeps its sessions.  A drained leader does not: it is
  * about to hand over, or not ready.
  */
-
-static ngx_uint_t
-ngx_etcd_pick_serves(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    if (pick->table->conf->leader && peer->attr.drain) {
-        return 0;
-    }
-
-    return (pick->ntried == 0 || !ngx_etcd_pick_tried(pick, peer))
-           && ngx_etcd_health_serves(peer, ngx_etcd_table_counts(pick->table));
-}
-
-
-/* Returns the peer of the session, if it is in the group and may be used. */
 
 static ngx_etcd_peer_t *
 ngx_etcd_pick_bound(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     ngx_str_t *hint)
 {
+    ngx_uint_t        counts, leader;
     ngx_etcd_peer_t  *peer;
 
+    counts = ngx_etcd_table_counts(pick->table);
+    leader = pick->table->conf->leader;
     peer = NULL;
 
     do {
         peer = ngx_etcd_sid_find(&pick->table->sids, hint, peer);
 
     } while (peer != NULL
-             && (peer->group != group || !ngx_etcd_pick_serves(pick, peer)));
+             && (peer->group != group
+                 || (leader && peer->attr.drain)
+                 || ngx_etcd_pick_tried(pick, peer)
+                 || !ngx_etcd_health_serves(peer, counts)));
 
     return peer;
 }
@@ -171,7 +164,7 @@ ngx_etcd_pick_release(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
     pick->peer = NULL;
 
     if (pick->user != NULL) {
-        ngx_etcd_peer_leave(pick->user);
+        ngx_etcd_peer_unsubscribe(pick->user);
     }
 
     if (pick->kept) {
@@ -354,13 +347,14 @@ ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
     }
 
     pick->peer = peer;
+    pick->failed = 0;
 
     if (ngx_etcd_pick_method(pick)->taken != NULL) {
         ngx_etcd_pick_method(pick)->taken(pick, peer->group, peer, conns);
     }
 
     if (pick->user != NULL) {
-        ngx_etcd_peer_enter(peer, pick->user);
+        ngx_etcd_peer_subscribe(peer, pick->user);
     }
 
     return NGX_OK;
@@ -493,14 +487,6 @@ ngx_etcd_pick_answered(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 }
 
 
-static ngx_inline void
-ngx_etcd_pick_worked(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_health_worked(peer);
-    ngx_etcd_pick_answered(pick, peer);
-}
-
-
 void
 ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
@@ -521,10 +507,12 @@ ngx_etcd_pick_free(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 
     if (state & NGX_PEER_FAILED) {
         pick->cached = pc->cached;
+        pick->failed = 1;
         ngx_etcd_pick_failed(pc, pick);
 
     } else {
-        ngx_etcd_pick_worked(pick, peer);
+        ngx_etcd_health_worked(peer, ngx_etcd_table_counts(pick->table));
+        ngx_etcd_pick_answered(pick, peer);
     }
 
     ngx_etcd_pick_release(pick, peer);
@@ -571,19 +559,18 @@ ngx_etcd_pick_end(ngx_etcd_kept_t *kept)
 
 
 void
-ngx_etcd_pick_works(ngx_etcd_pick_t *pick)
+ngx_etcd_pick_connected(ngx_etcd_pick_t *pick, ngx_uint_t answered)
 {
-    if (pick->peer != NULL) {
-        ngx_etcd_pick_worked(pick, pick->peer);
+    if (pick->peer == NULL) {
+        return;
     }
-}
 
+    ngx_etcd_health_worked(pick->peer, ngx_etcd_table_counts(pick->table));
 
-void
-ngx_etcd_pick_connected(ngx_etcd_pick_t *pick)
-{
-    if (pick->peer != NULL) {
-        ngx_etcd_health_worked(pick->peer);
+    if (answered) {
+        ngx_etcd_pick_answered(pick, pick->peer);
+
+    } else {
         pick->connected = 1;
     }
 }

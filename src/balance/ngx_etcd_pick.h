@@ -62,6 +62,7 @@ struct ngx_etcd_pick_s {
                                                       returned yet */
     unsigned                     connected:1;      /* without an answer, there
                                                       is no latency */
+    unsigned                     failed:1;         /* the last try */
     unsigned                     kept:1;           /* see
                                                       ngx_etcd_pick_keep() */
     uint32_t                     tries;            /* pc->tries after the
@@ -123,10 +124,10 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
  */
 
 #define ngx_etcd_pick_subscribe(pick, handler, arg)                           \
-    ((pick)->table->conf->close ? ngx_etcd_pick_enter(pick, handler, arg)     \
+    ((pick)->table->conf->close ? ngx_etcd_pick_make_user(pick, handler, arg) \
                                 : NGX_OK)
 
-ngx_int_t ngx_etcd_pick_enter(ngx_etcd_pick_t *pick,
+ngx_int_t ngx_etcd_pick_make_user(ngx_etcd_pick_t *pick,
     void (*close)(void *data), void *data);
 
 /* Callbacks of ngx_peer_connection_t; the data are the pick. */
@@ -170,14 +171,12 @@ typedef struct {
 void ngx_etcd_pick_keep(ngx_etcd_pick_t *pick, ngx_etcd_kept_t *kept);
 void ngx_etcd_pick_end(ngx_etcd_kept_t *kept);
 
-/* The peer has answered, although the connection continues. */
-void ngx_etcd_pick_works(ngx_etcd_pick_t *pick);
-
 /*
- * The peer has accepted the connection, which is a success.  The latency ends
- * with ngx_etcd_pick_header(); if that is not called, it is not measured.
+ * The peer has accepted the connection, which is a success, and an answer if
+ * none is to come that can be told.  Otherwise the latency ends with
+ * ngx_etcd_pick_header(); if that is not called, it is not measured.
  */
-void ngx_etcd_pick_connected(ngx_etcd_pick_t *pick);
+void ngx_etcd_pick_connected(ngx_etcd_pick_t *pick, ngx_uint_t answered);
 
 /*
  * The peer has begun to answer: the latency is known, but the answer may
@@ -217,7 +216,7 @@ ngx_etcd_pick_done(ngx_etcd_pick_t *pick)
     }
 
     if (pick->user != NULL) {
-        ngx_etcd_peer_leave(pick->user);
+        ngx_etcd_peer_unsubscribe(pick->user);
     }
 
     while (pick->ntried != 0) {
@@ -271,7 +270,17 @@ ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
             break;
         }
 
-        peer = ngx_etcd_peer_group_draw(group);
+        /*
+         * In proportion to weights: a peer drawn uniformly is accepted at once
+         * if it has the highest weight, which is always so for equal weights.
+         */
+
+        peer = group->peers[ngx_etcd_peer_group_random(group)
+                            % ngx_etcd_peer_group_usable(group)];
+
+        if (peer->weight != group->heaviest) {
+            peer = ngx_etcd_peer_group_draw_again(group, peer);
+        }
 
         if (peer == first || !ngx_etcd_pick_usable(pick, group, peer)) {
             continue;

@@ -21,15 +21,6 @@ struct ngx_etcd_ring_block_s {
 
 
 void
-ngx_etcd_ring_init(ngx_etcd_ring_t *ring, ngx_log_t *log)
-{
-    ngx_memzero(ring, sizeof(ngx_etcd_ring_t));
-
-    ring->log = log;
-}
-
-
-void
 ngx_etcd_ring_done(ngx_etcd_ring_t *ring)
 {
     ngx_uint_t  i;
@@ -357,18 +348,6 @@ struct ngx_etcd_share_s {
     unsigned             add:1;
     unsigned             gone:1;
 };
-
-
-void
-ngx_etcd_vnodes_init(ngx_etcd_vnodes_t *vnodes, ngx_etcd_ring_t *ring)
-{
-    ngx_memzero(vnodes, sizeof(ngx_etcd_vnodes_t));
-
-    vnodes->ring = ring;
-
-    ngx_queue_init(&vnodes->settled);
-    ngx_queue_init(&vnodes->pending);
-}
 
 
 void

@@ -27,7 +27,8 @@ typedef struct {
 
 
 typedef struct {
-    ngx_log_t                   *log;
+    ngx_log_t                   *log;           /* of the owner; the rest is
+                                                   zeroed */
     uint32_t                    *firsts;        /* first hash of each block */
     ngx_etcd_ring_block_t      **blocks;
     ngx_uint_t                   nblocks;
@@ -45,7 +46,6 @@ typedef struct {
 } ngx_etcd_ring_place_t;
 
 
-void ngx_etcd_ring_init(ngx_etcd_ring_t *ring, ngx_log_t *log);
 void ngx_etcd_ring_done(ngx_etcd_ring_t *ring);
 
 /* NGX_ERROR: no memory. */
@@ -94,9 +94,12 @@ ngx_etcd_point_t *ngx_etcd_ring_next(ngx_etcd_ring_place_t *place);
 
 
 typedef struct {
+    /* of the owner, which makes the queues; the rest is zeroed */
+
     ngx_etcd_ring_t             *ring;
     ngx_queue_t                  settled;       /* ngx_etcd_share_t */
     ngx_queue_t                  pending;       /* points to be moved */
+
     ngx_etcd_share_t            *spare;
     ngx_uint_t                   ngone;         /* pending removals */
     uint64_t                     weight;        /* of all except removed
@@ -107,7 +110,6 @@ typedef struct {
 } ngx_etcd_vnodes_t;
 
 
-void ngx_etcd_vnodes_init(ngx_etcd_vnodes_t *vnodes, ngx_etcd_ring_t *ring);
 void ngx_etcd_vnodes_done(ngx_etcd_vnodes_t *vnodes);
 
 /* Allocates memory for adding a peer: NGX_OK or NGX_ERROR. */

@@ -11,6 +11,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_table.h>
 
 
@@ -30,7 +31,7 @@ ngx_etcd_table_notified(ngx_event_t *ev)
         q = ngx_queue_head(&table->left);
         user = ngx_queue_data(q, ngx_etcd_peer_user_t, queue);
 
-        ngx_etcd_peer_leave(user);
+        ngx_etcd_peer_unsubscribe(user);
         user->close(user->data);
     }
 }
@@ -51,18 +52,18 @@ ngx_etcd_table_notify(void *data, ngx_queue_t *users)
 
 
 static ngx_uint_t
-ngx_etcd_table_wakes(void *data)
+ngx_etcd_table_wakes(void *data, ngx_uint_t more)
 {
     ngx_etcd_table_t *table = data;
 
-    return table->given_up || ngx_etcd_table_usable(table);
+    return table->given_up || ngx_etcd_table_has(table, more);
 }
 
 
-ngx_int_t
+void
 ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set, uint32_t set_id,
-    const ngx_etcd_method_t *method, uint64_t until, ngx_log_t *log)
+    ngx_log_t *log)
 {
     ngx_memzero(table, sizeof(ngx_etcd_table_t));
 
@@ -90,18 +91,20 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     ngx_etcd_wait_queue_init(&table->wait_queue, ngx_etcd_table_wakes,
                              ngx_etcd_table_waiting, table, log);
 
-    ngx_etcd_peer_group_init(&table->primary, method, log);
-    ngx_etcd_peer_group_init(&table->backup, method, log);
-    ngx_etcd_peer_group_init(&table->near, method, log);
-
-    return ngx_etcd_table_work(table, until);
+    ngx_etcd_peer_group_init(&table->primary, conf->method, log);
+    ngx_etcd_peer_group_init(&table->backup, conf->method, log);
+    ngx_etcd_peer_group_init(&table->near, conf->method, log);
 }
 
 
 ngx_int_t
-ngx_etcd_table_insist(ngx_etcd_table_t *table, ngx_int_t rc, uint64_t until,
+ngx_etcd_table_start(ngx_etcd_table_t *table, uint64_t until,
     uint64_t deadline)
 {
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_table_work(table, until);
+
     while (rc == NGX_BUSY && table->nmembers == 0 && table->reader.held
            && ngx_etcd_time_budget_now() < deadline)
     {
@@ -194,7 +197,7 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
     {
         /* a member may have been proven, which is not a change */
 
-        if (table->wait_queue.n != 0 && ngx_etcd_table_usable(table)) {
+        if (table->wait_queue.n != 0 && ngx_etcd_table_ready(table)) {
             ngx_etcd_wait_queue_wake(&table->wait_queue);
         }
 
@@ -361,6 +364,30 @@ ngx_etcd_table_replace(ngx_etcd_table_t *table, ngx_uint_t n,
 
 /* The caller holds the zone's mutex. */
 
+static void
+ngx_etcd_table_outcome(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_table_conf_t  *conf;
+
+    conf = table->conf;
+
+    peer->outcome = ngx_etcd_member_outcome_cell(table->zone, table->set,
+                                                 peer->index);
+
+    if (peer->outcome == NULL && !conf->uncounted) {
+        conf->uncounted = 1;
+
+        ngx_log_error(NGX_LOG_WARN, table->log, 0,
+                      "etcd: upstream \"%V\": the zone is full, "
+                      "\"outcomes=members\" does not count all members: "
+                      "increase \"zone\"",
+                      ngx_etcd_shown(conf->closing.upstream));
+    }
+}
+
+
+/* The caller holds the zone's mutex. */
+
 static ngx_int_t
 ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
 {
@@ -401,7 +428,12 @@ ngx_etcd_table_refresh(void *data, ngx_uint_t n, ngx_etcd_slot_t *slot)
         peer->index = n;
         peer->cell = ngx_etcd_connection_count_cell(table->zone, table->set, n);
 
-        if (ngx_etcd_peer_group_prepare(&table->primary, peer) != NGX_OK
+        if (table->conf->outcomes) {
+            ngx_etcd_table_outcome(table, peer);
+        }
+
+        if (((table->primary.method->needs & NGX_ETCD_NEEDS_ORDER)
+             && ngx_etcd_weighted_tree_reserve(peer, table->log) != NGX_OK)
             || (table->conf->sids
                 && ngx_etcd_sid_create(peer, &record.route, table->log)
                    != NGX_OK))
@@ -452,10 +484,11 @@ ngx_etcd_table_read(ngx_etcd_table_t *table, uint64_t until)
         rc = NGX_DECLINED;
 
     } else if (ngx_etcd_table_stale(table)) {
+        table->reader.handler = ngx_etcd_table_refresh;
+        table->reader.data = table;
+
         rc = ngx_etcd_member_set_read(table->zone, table->set, table->set_id,
-                                      &table->reader, until,
-                                      ngx_etcd_table_refresh,
-                                      table);
+                                      &table->reader, until);
 
     } else {
         rc = NGX_OK;
@@ -580,7 +613,7 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
         rc = ngx_etcd_table_rank(table, until);
     }
 
-    if (rc == NGX_OK && ngx_etcd_table_usable(table)) {
+    if (rc == NGX_OK && ngx_etcd_table_ready(table)) {
         ngx_etcd_table_wake(table);
     }
 
@@ -604,38 +637,54 @@ ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until)
 }
 
 
-/* A member that no check has found to work yet does not count. */
+/*
+ * The number of members, up to "most".  One that no check has found to work yet
+ * does not count.
+ */
 
 static ngx_uint_t
-ngx_etcd_table_proven(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group)
+ngx_etcd_table_count(ngx_etcd_table_t *table, ngx_etcd_peer_group_t *group,
+    ngx_uint_t most)
 {
-    ngx_uint_t  i;
+    ngx_uint_t  i, n;
 
-    for (i = 0; i < ngx_etcd_peer_group_tries(group); i++) {
+    if (!table->set->checks.mandatory) {
+        return ngx_min(ngx_etcd_peer_group_tries(group), most);
+    }
+
+    n = 0;
+
+    for (i = 0; i < ngx_etcd_peer_group_tries(group) && n < most; i++) {
         if (!(ngx_etcd_peer_verdict(group->peers[i])
               & NGX_ETCD_VERDICT_UNPROVEN))
         {
-            return 1;
+            n++;
         }
     }
 
-    return 0;
+    return n;
 }
 
 
 ngx_uint_t
-ngx_etcd_table_usable(ngx_etcd_table_t *table)
+ngx_etcd_table_has(ngx_etcd_table_t *table, ngx_uint_t more)
 {
+    ngx_uint_t        n;
     ngx_etcd_peer_t  *peer;
 
     peer = ngx_etcd_table_first(table);
 
-    return peer != NULL
-           && (!table->conf->sole || !ngx_etcd_peer_failed(peer))
-           && (!table->set->checks.mandatory
-               || ngx_etcd_table_proven(table, &table->near)
-               || ngx_etcd_table_proven(table, &table->primary)
-               || ngx_etcd_table_proven(table, &table->backup));
+    if (peer == NULL || (table->conf->sole && ngx_etcd_peer_failed(peer))) {
+        return 0;
+    }
+
+    n = more + 1;
+
+    n -= ngx_etcd_table_count(table, &table->near, n);
+    n -= ngx_etcd_table_count(table, &table->primary, n);
+    n -= ngx_etcd_table_count(table, &table->backup, n);
+
+    return n == 0;
 }
 
 
@@ -661,29 +710,26 @@ ngx_etcd_table_first(ngx_etcd_table_t *table)
 
 
 ngx_uint_t
-ngx_etcd_table_expired(ngx_etcd_table_t *table)
+ngx_etcd_table_set_expired(ngx_etcd_table_conf_t *conf,
+    ngx_etcd_member_set_t *set)
 {
     int64_t  staleness;
 
-    staleness = ngx_etcd_member_set_staleness(table->set);
+    staleness = ngx_etcd_member_set_staleness(set);
 
     if (staleness < 0) {
         return 1;
     }
 
-    return staleness > (int64_t) table->conf->max_stale
-           && !(table->conf->failsafe
-                && ngx_etcd_member_set_confirmed(table->set));
+    return staleness > (int64_t) conf->max_stale
+           && !(conf->failsafe && ngx_etcd_member_set_confirmed(set));
 }
 
 
 ngx_uint_t
-ngx_etcd_table_failsafe(ngx_etcd_table_t *table)
+ngx_etcd_table_expired(ngx_etcd_table_t *table)
 {
-    return table->conf->failsafe
-           && ngx_etcd_member_set_staleness(table->set)
-              > (int64_t) table->conf->max_stale
-           && ngx_etcd_member_set_confirmed(table->set);
+    return ngx_etcd_table_set_expired(table->conf, table->set);
 }
 
 
@@ -696,7 +742,7 @@ ngx_etcd_table_tick(ngx_etcd_table_t *table)
         return;
     }
 
-    if (ngx_etcd_table_usable(table)) {
+    if (ngx_etcd_table_ready(table)) {
         ngx_etcd_wait_queue_wake(&table->wait_queue);
         return;
     }

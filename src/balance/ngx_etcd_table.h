@@ -23,11 +23,12 @@
 
 
 /*
- * The differences of a table of leaders, and of one with sessions.  All zero:
- * a table of members.
+ * The rules of an upstream's tables.  All zero but for the method: those of
+ * "etcd_members" without parameters.
  */
 
 typedef struct {
+    const ngx_etcd_method_t     *method;           /* of balancing */
     ngx_msec_t                   max_stale;        /* ms, maximum age of the
                                                       proof; 0: no limit */
     ngx_etcd_closing_conf_t      closing;          /* with "close" */
@@ -38,6 +39,7 @@ typedef struct {
     ngx_uint_t                   close;            /* notify users of peers */
     ngx_uint_t                   failsafe;         /* without a proof, use a
                                                       confirmed leader */
+    ngx_uint_t                   outcomes;         /* of single members, too */
     unsigned                     leader:1;         /* clear if the set is
                                                       removed */
     unsigned                     sole:1;           /* max_fails applies to a
@@ -45,6 +47,8 @@ typedef struct {
     unsigned                     sids:1;           /* peers have session ids */
     unsigned                     queue:1;          /* requests wait for
                                                       connections, too */
+    unsigned                     uncounted:1;      /* a member has no room for
+                                                      outcomes: logged */
 } ngx_etcd_table_conf_t;
 
 
@@ -106,14 +110,12 @@ typedef struct {
 void ngx_etcd_table_waiting(void *data, ngx_uint_t n);
 
 /*
- * Creates a table and reads the set by ngx_etcd_table_work(), whose result is
- * returned; a starting process has no time limit.  "set_id" is the set's id
- * when it was declared: a newer configuration may have removed the set since.
+ * Creates a table, to be read.  "set_id" is the set's id when it was declared:
+ * a newer configuration may have removed the set since.
  */
-ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
-    ngx_etcd_table_conf_t *conf, ngx_etcd_zone_t *zone,
-    ngx_etcd_member_set_t *set, uint32_t set_id,
-    const ngx_etcd_method_t *method, uint64_t until, ngx_log_t *log);
+void ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
+    ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set, uint32_t set_id,
+    ngx_log_t *log);
 
 /*
  * us for which first reads wait for the mutex: one, or those of all tables of
@@ -123,12 +125,13 @@ ngx_int_t ngx_etcd_table_init(ngx_etcd_table_t *table,
 #define NGX_ETCD_TABLE_WAIT  1000000
 
 /*
- * Goes on with a first read, whose result so far is "rc", as long as it found
- * the mutex held and the time "deadline" of ngx_etcd_time_budget_now() has not
- * come: without members, known ones would not be served.  Returns the result.
+ * Reads the set for the first time by ngx_etcd_table_work(), whose result is
+ * returned; a starting process has no time limit.  Goes on as long as the mutex
+ * is held and the time "deadline" of ngx_etcd_time_budget_now() has not come:
+ * without members, known ones would not be served.
  */
-ngx_int_t ngx_etcd_table_insist(ngx_etcd_table_t *table, ngx_int_t rc,
-    uint64_t until, uint64_t deadline);
+ngx_int_t ngx_etcd_table_start(ngx_etcd_table_t *table, uint64_t until,
+    uint64_t deadline);
 
 void ngx_etcd_table_done(ngx_etcd_table_t *table);
 
@@ -201,8 +204,9 @@ ngx_etcd_table_follow(ngx_etcd_table_t *table)
  */
 ngx_uint_t ngx_etcd_table_expired(ngx_etcd_table_t *table);
 
-/* Returns 1 if a leader is used without a proof because it was confirmed. */
-ngx_uint_t ngx_etcd_table_failsafe(ngx_etcd_table_t *table);
+/* Returns the same of a set without a table. */
+ngx_uint_t ngx_etcd_table_set_expired(ngx_etcd_table_conf_t *conf,
+    ngx_etcd_member_set_t *set);
 
 /*
  * The set is gone for good: requests that wait go on, and users of a leader
@@ -218,13 +222,16 @@ void ngx_etcd_table_give_up(ngx_etcd_table_t *table);
 void ngx_etcd_table_tick(ngx_etcd_table_t *table);
 
 /*
- * Returns 1 if there is a peer that may be picked.  Failing peers and peers
- * with max_conns connections count (see ngx_etcd_conn_queue.h for those), peers
- * that need a first check that succeeds do not.
+ * Returns 1 if no request has to wait for a member: there is one, and so many
+ * "more".  It need not be usable now (ngx_etcd_peer_group_usable()): failing
+ * peers and peers with max_conns connections count (see ngx_etcd_conn_queue.h
+ * for those), peers that need a first check that succeeds do not.
  * A sole leader does not count while it fails or has no proof; it may count
  * again without a change in etcd.
  */
-ngx_uint_t ngx_etcd_table_usable(ngx_etcd_table_t *table);
+ngx_uint_t ngx_etcd_table_has(ngx_etcd_table_t *table, ngx_uint_t more);
+
+#define ngx_etcd_table_ready(table)  ngx_etcd_table_has(table, 0)
 
 /*
  * Returns a peer that etcd offers, failing or not; in a table of a sole

@@ -11,6 +11,37 @@
 #include <ngx_etcd_wait_queue.h>
 
 
+/* Returns the oldest entry for which enough peers are usable, or NULL. */
+
+static ngx_etcd_wait_queue_entry_t *
+ngx_etcd_wait_queue_due(ngx_etcd_wait_queue_t *wait_queue)
+{
+    ngx_uint_t                    missing;
+    ngx_queue_t                  *q;
+    ngx_etcd_wait_queue_entry_t  *entry;
+
+    missing = NGX_MAX_UINT32_VALUE;
+
+    for (q = ngx_queue_head(&wait_queue->entries);
+         q != ngx_queue_sentinel(&wait_queue->entries) && missing != 0;
+         q = ngx_queue_next(q))
+    {
+        entry = ngx_queue_data(q, ngx_etcd_wait_queue_entry_t, queue);
+
+        if (entry->more < missing) {
+
+            if (wait_queue->usable(wait_queue->data, entry->more)) {
+                return entry;
+            }
+
+            missing = entry->more;
+        }
+    }
+
+    return NULL;
+}
+
+
 static void
 ngx_etcd_wait_queue_run(ngx_event_t *ev)
 {
@@ -28,13 +59,10 @@ ngx_etcd_wait_queue_run(ngx_event_t *ev)
 
         /* a handler may end other waits, and peers may be gone again */
 
-        if (ngx_queue_empty(&wait_queue->entries)
-            || !wait_queue->usable(wait_queue->data))
-        {
+        entry = ngx_etcd_wait_queue_due(wait_queue);
+        if (entry == NULL) {
             return;
         }
-
-        entry = ngx_etcd_wait_queue_first(wait_queue);
 
         ngx_etcd_wait_queue_cancel(entry);
 
@@ -49,8 +77,8 @@ ngx_etcd_wait_queue_run(ngx_event_t *ev)
 
 void
 ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
-    ngx_uint_t (*usable)(void *data), void (*changed)(void *data, ngx_uint_t n),
-    void *data, ngx_log_t *log)
+    ngx_etcd_wait_queue_usable_pt usable,
+    void (*changed)(void *data, ngx_uint_t n), void *data, ngx_log_t *log)
 {
     ngx_queue_init(&wait_queue->entries);
 
@@ -145,23 +173,6 @@ ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
     ngx_etcd_wait_queue_count(wait_queue, 1);
 
     return NGX_OK;
-}
-
-
-ngx_uint_t
-ngx_etcd_wait_queue_passes(ngx_etcd_wait_queue_t *wait_queue,
-    ngx_etcd_wait_queue_entry_t *entry)
-{
-    ngx_etcd_wait_queue_entry_t  *first;
-
-    if (wait_queue->n == 0) {
-        return 1;
-    }
-
-    first = ngx_etcd_wait_queue_first(wait_queue);
-
-    return entry != NULL && entry->begun
-           && (ngx_msec_int_t) (first->first - entry->first) >= 0;
 }
 
 

@@ -24,14 +24,17 @@
 
 typedef struct ngx_etcd_wait_queue_entry_s  ngx_etcd_wait_queue_entry_t;
 
+/* returns 1 while a peer is usable, and "more" others are */
+typedef ngx_uint_t (*ngx_etcd_wait_queue_usable_pt)(void *data,
+    ngx_uint_t more);
+
 
 typedef struct {
     ngx_queue_t                entries;       /* the oldest first */
     ngx_uint_t                 n;
     ngx_event_t                wake;          /* posted: a peer is usable */
 
-    /* returns 1 while a peer is usable */
-    ngx_uint_t               (*usable)(void *data);
+    ngx_etcd_wait_queue_usable_pt  usable;
 
     /* called after each change of the number of entries, or NULL */
     void                     (*changed)(void *data, ngx_uint_t n);
@@ -54,11 +57,13 @@ struct ngx_etcd_wait_queue_entry_s {
     ngx_uint_t                 begun;
     ngx_msec_t                 waited;        /* ms, total of completed
                                                  waits */
+    ngx_uint_t                 more;          /* peers that must be usable
+                                                 besides the first */
     uint64_t                   hash;          /* of the set that a queue
                                                  without a table waits for */
 
     /*
-     * called once, from the event loop: a peer is usable, or the time is over
+     * called once, from the event loop: peers are usable, or the time is over
      */
     void                     (*handler)(ngx_etcd_wait_queue_entry_t *entry);
     void                      *data;
@@ -67,8 +72,8 @@ struct ngx_etcd_wait_queue_entry_s {
 
 /* Initializes a zeroed queue. */
 void ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
-    ngx_uint_t (*usable)(void *data), void (*changed)(void *data, ngx_uint_t n),
-    void *data, ngx_log_t *log);
+    ngx_etcd_wait_queue_usable_pt usable,
+    void (*changed)(void *data, ngx_uint_t n), void *data, ngx_log_t *log);
 
 /*
  * Starts waiting, for at most "timeout" ms, if fewer than "limit" wait in the
@@ -77,13 +82,6 @@ void ngx_etcd_wait_queue_init(ngx_etcd_wait_queue_t *wait_queue,
 ngx_int_t ngx_etcd_wait_queue_begin(ngx_etcd_wait_queue_entry_t *entry,
     ngx_etcd_wait_queue_t *wait_queue, ngx_msec_t timeout, ngx_uint_t limit,
     ngx_log_t *log);
-
-/*
- * Returns 1 if the request, which does not wait, may pass those that do: it
- * came before all of them.  NULL: it has just come.
- */
-ngx_uint_t ngx_etcd_wait_queue_passes(ngx_etcd_wait_queue_t *wait_queue,
-    ngx_etcd_wait_queue_entry_t *entry);
 
 /* the oldest; the queue must not be empty */
 
@@ -98,7 +96,9 @@ void ngx_etcd_wait_queue_move(ngx_etcd_wait_queue_entry_t *entry,
 /* Has no effect if not waiting. */
 void ngx_etcd_wait_queue_cancel(ngx_etcd_wait_queue_entry_t *entry);
 
-/* There is a usable peer: resumes all that wait, oldest first. */
+/*
+ * There is a usable peer: resumes those that wait for no more, oldest first.
+ */
 void ngx_etcd_wait_queue_wake(ngx_etcd_wait_queue_t *wait_queue);
 
 

@@ -92,7 +92,7 @@ typedef struct {
 #else
 
 #define NGX_ETCD_PEER_HEAD
-#define ngx_etcd_peer_head_set(data, list, none)
+#define ngx_etcd_peer_head_set(data, list, none)  (void) (none)
 #define ngx_etcd_peer_head_copy(wrapper, wrapped)
 #define ngx_etcd_peer_owner(pc, owner)
 #define ngx_etcd_peer_notify(pc, types)
@@ -129,14 +129,6 @@ typedef struct {
     (((server)->down & NGX_HTTP_UPSTREAM_DRAINING) != 0)
 #else
 #define ngx_http_etcd_server_drains(server)      0
-#endif
-
-/* 1.23.0: headers with the same name are linked */
-
-#if (nginx_version >= 1023000)
-#define ngx_http_etcd_header_alone(h)            (h)->next = NULL
-#else
-#define ngx_http_etcd_header_alone(h)
 #endif
 
 

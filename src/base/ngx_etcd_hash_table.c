@@ -4,15 +4,14 @@
  */
 
 
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/provider.h>
 #include <openssl/rand.h>
-
-#include <ngx_config.h>
-#include <ngx_core.h>
-#include <ngx_event.h>
 #include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_str.h>
 
@@ -108,15 +107,8 @@ ngx_etcd_siphash_init(ngx_log_t *log)
 }
 
 
-uint32_t
-ngx_etcd_siphash(ngx_str_t *str)
-{
-    return (uint32_t) ngx_etcd_siphash_long(str);
-}
-
-
 uint64_t
-ngx_etcd_siphash_long(ngx_str_t *str)
+ngx_etcd_siphash(ngx_str_t *str)
 {
     size_t               len;
     u_char               out[NGX_ETCD_SIPHASH_SIZE];

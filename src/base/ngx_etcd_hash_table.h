@@ -31,8 +31,7 @@
 ngx_int_t ngx_etcd_siphash_init(ngx_log_t *log);
 
 /* must not be called before ngx_etcd_siphash_init() has returned NGX_OK */
-uint32_t ngx_etcd_siphash(ngx_str_t *str);
-uint64_t ngx_etcd_siphash_long(ngx_str_t *str);
+uint64_t ngx_etcd_siphash(ngx_str_t *str);
 
 
 typedef struct {

@@ -315,11 +315,3 @@ ngx_etcd_http_answer(ngx_etcd_http_answer_t *answer, u_char *buf, size_t n)
         }
     }
 }
-
-
-ngx_uint_t
-ngx_etcd_http_answer_closed(ngx_etcd_http_answer_t *answer)
-{
-    return answer->state == NGX_ETCD_HTTP_ANSWER_CLOSE
-           || answer->state == NGX_ETCD_HTTP_ANSWER_DONE;
-}

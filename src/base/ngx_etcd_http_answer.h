@@ -53,6 +53,12 @@ typedef struct {
 #define ngx_etcd_http_answer_begun(answer)                                    \
     ((answer)->state > NGX_ETCD_HTTP_ANSWER_HEADER)
 
+/* 1 if the answer is complete when no more will arrive */
+
+#define ngx_etcd_http_answer_closed(answer)                                   \
+    ((answer)->state == NGX_ETCD_HTTP_ANSWER_CLOSE                            \
+     || (answer)->state == NGX_ETCD_HTTP_ANSWER_DONE)
+
 
 /*
  * Reads on; "buf" has all "n" bytes that have arrived, and the bytes before
@@ -64,9 +70,6 @@ typedef struct {
  */
 ngx_int_t ngx_etcd_http_answer(ngx_etcd_http_answer_t *answer, u_char *buf,
     size_t n);
-
-/* No more will arrive: returns 1 if the answer is complete. */
-ngx_uint_t ngx_etcd_http_answer_closed(ngx_etcd_http_answer_t *answer);
 
 
 #endif /* _NGX_ETCD_HTTP_ANSWER_H_INCLUDED_ */

@@ -9,9 +9,9 @@
 #include <ngx_etcd_password.h>
 
 
-/* bytes; CR LF after a password of maximum length still fits in */
+/* bytes; CR LF after a token of maximum length still fits in */
 
-#define NGX_ETCD_PASSWORD_BUFFER  (NGX_ETCD_PASSWORD_MAX + 2)
+#define NGX_ETCD_PASSWORD_BUFFER  (NGX_ETCD_TOKEN_MAX + 2)
 
 #define NGX_ETCD_PASSWORD_OTHERS  0044
 
@@ -40,22 +40,33 @@ ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err)
 
 static char *
 ngx_etcd_password_set(ngx_str_t *password, u_char *line, size_t len,
-    ngx_uint_t whole)
+    ngx_uint_t token)
 {
-    if (whole && len > 0 && line[len - 1] == CR) {
-        len--;
-    }
+    u_char  *p;
 
     if (len == 0) {
         return "has an empty first line";
     }
 
-    if (len > NGX_ETCD_PASSWORD_MAX) {
-        return "has a first line of more than 1024 bytes";
-    }
+    if (token) {
+        if (len > NGX_ETCD_TOKEN_MAX) {
+            return "has a first line of more than 8192 bytes";
+        }
 
-    if (ngx_strlchr(line, line + len, '\0') != NULL) {
-        return "has a zero byte in its first line";
+        for (p = line; p < line + len; p++) {
+            if (*p <= ' ' || *p > '~') {
+                return "has a byte in its first line that no token has";
+            }
+        }
+
+    } else {
+        if (len > NGX_ETCD_PASSWORD_MAX) {
+            return "has a first line of more than 1024 bytes";
+        }
+
+        if (ngx_strlchr(line, line + len, '\0') != NULL) {
+            return "has a zero byte in its first line";
+        }
     }
 
     ngx_memcpy(password->data, line, len);
@@ -67,7 +78,8 @@ ngx_etcd_password_set(ngx_str_t *password, u_char *line, size_t len,
 
 
 static char *
-ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password, ngx_err_t *err)
+ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password, ngx_uint_t token,
+    ngx_err_t *err)
 {
     u_char   *lf;
     char     *fault;
@@ -98,9 +110,16 @@ ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password, ngx_err_t *err)
     }
 
     if (fault == NULL) {
-        fault = ngx_etcd_password_set(password, buf,
-                                      (lf != NULL) ? (size_t) (lf - buf) : len,
-                                      lf != NULL);
+
+        if (lf != NULL) {
+            len = lf - buf;
+
+            if (len != 0 && buf[len - 1] == CR) {
+                len--;
+            }
+        }
+
+        fault = ngx_etcd_password_set(password, buf, len, token);
     }
 
     ngx_explicit_memzero(buf, sizeof(buf));
@@ -109,8 +128,9 @@ ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password, ngx_err_t *err)
 }
 
 
-char *
-ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
+static char *
+ngx_etcd_password_file(u_char *file, ngx_str_t *password, ngx_uint_t token,
+    ngx_err_t *err)
 {
     char      *fault;
     ngx_fd_t   fd;
@@ -130,10 +150,24 @@ ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
     fault = ngx_etcd_password_check(fd, err);
 
     if (fault == NULL) {
-        fault = ngx_etcd_password_line(fd, password, err);
+        fault = ngx_etcd_password_line(fd, password, token, err);
     }
 
     (void) ngx_close_file(fd);
 
     return fault;
+}
+
+
+char *
+ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
+{
+    return ngx_etcd_password_file(file, password, 0, err);
+}
+
+
+char *
+ngx_etcd_token_read(u_char *file, ngx_str_t *token, ngx_err_t *err)
+{
+    return ngx_etcd_password_file(file, token, 1, err);
 }

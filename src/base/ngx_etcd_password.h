@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Reads a password from a file.
+ * Reads a password, or a token, from a file.
  */
 
 
@@ -18,6 +18,10 @@
 
 #define NGX_ETCD_PASSWORD_MAX  1024
 
+/* bytes; a signed token (JWT) has some hundred */
+
+#define NGX_ETCD_TOKEN_MAX     8192
+
 
 /*
  * Reads the first line of a regular file that neither group nor others may
@@ -27,6 +31,12 @@
  */
 char *ngx_etcd_password_read(u_char *file, ngx_str_t *password,
     ngx_err_t *err);
+
+/*
+ * Likewise a token, which becomes the value of a header field: it has printable
+ * ASCII only, and there is room for NGX_ETCD_TOKEN_MAX bytes.
+ */
+char *ngx_etcd_token_read(u_char *file, ngx_str_t *token, ngx_err_t *err);
 
 
 #endif /* _NGX_ETCD_PASSWORD_H_INCLUDED_ */

@@ -17,7 +17,7 @@
  *
  *     write:                               read:
  *
- *     ngx_etcd_seqlock_write(&lock);       ngx_etcd_seqlock_read(&r, &lock);
+ *     ngx_etcd_seqlock_write(&lock);       ngx_etcd_seqlock_read(&r, &lock, 0);
  *     data = ...;
  *     ngx_etcd_seqlock_written(&lock);     while (ngx_etcd_seqlock_try(&r)) {
  *                                              copy = data;
@@ -76,26 +76,17 @@ ngx_etcd_seqlock_written(ngx_etcd_seqlock_t *lock)
 }
 
 
+/*
+ * "patient": a preempted writer gets some time; not for the path of a request.
+ */
+
 static ngx_inline void
 ngx_etcd_seqlock_read(ngx_etcd_seqlock_reader_t *reader,
-    ngx_etcd_seqlock_t *lock)
+    ngx_etcd_seqlock_t *lock, ngx_uint_t patient)
 {
     reader->lock = lock;
-    reader->tries = NGX_ETCD_SEQLOCK_TRIES;
-    reader->yield = 0;
-}
-
-
-/* Gives a preempted writer some time; not for the path of a request. */
-
-static ngx_inline void
-ngx_etcd_seqlock_read_patient(ngx_etcd_seqlock_reader_t *reader,
-    ngx_etcd_seqlock_t *lock)
-{
-    ngx_etcd_seqlock_read(reader, lock);
-
-    reader->tries = NGX_ETCD_SEQLOCK_YIELDS;
-    reader->yield = 1;
+    reader->tries = patient ? NGX_ETCD_SEQLOCK_YIELDS : NGX_ETCD_SEQLOCK_TRIES;
+    reader->yield = patient;
 }
 
 

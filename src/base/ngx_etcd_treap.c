@@ -128,28 +128,20 @@ ngx_etcd_treap_remove(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node)
 }
 
 
-static void
-ngx_etcd_treap_walk(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node,
+void
+ngx_etcd_treap_each(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node,
     void (*handler)(ngx_etcd_node_t *node, void *data), void *data)
 {
     if (node == NULL) {
         return;
     }
 
-    ngx_etcd_treap_walk(treap, node->left, handler, data);
-    ngx_etcd_treap_walk(treap, node->right, handler, data);
+    ngx_etcd_treap_each(treap, node->left, handler, data);
+    ngx_etcd_treap_each(treap, node->right, handler, data);
 
     if (handler != NULL) {
         handler(node, data);
     }
 
     ngx_etcd_treap_update(treap, node);
-}
-
-
-void
-ngx_etcd_treap_each(ngx_etcd_treap_t *treap,
-    void (*handler)(ngx_etcd_node_t *node, void *data), void *data)
-{
-    ngx_etcd_treap_walk(treap, treap->root, handler, data);
 }

@@ -43,8 +43,11 @@ void ngx_etcd_treap_insert(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node);
 /* The node must be in the tree, with an unchanged order. */
 void ngx_etcd_treap_remove(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node);
 
-/* Calls handler (or NULL) and update() for all nodes, children first. */
-void ngx_etcd_treap_each(ngx_etcd_treap_t *treap,
+/*
+ * Calls handler (or NULL) and update() for the node, which may be NULL, and for
+ * all nodes below, children first.
+ */
+void ngx_etcd_treap_each(ngx_etcd_treap_t *treap, ngx_etcd_node_t *node,
     void (*handler)(ngx_etcd_node_t *node, void *data), void *data);
 
 

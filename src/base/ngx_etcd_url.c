@@ -261,16 +261,73 @@ ngx_etcd_endpoint_localhost(ngx_str_t *host)
 }
 
 
+/*
+ * Like other clients of gRPC, nginx calls the host behind a socket "localhost".
+ * The URLs, which have the paths, tell such endpoints apart.
+ */
+
+static char *
+ngx_etcd_endpoint_socket(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
+{
+    ngx_url_t  u;
+
+    ngx_memzero(&u, sizeof(ngx_url_t));
+
+    u.url = endpoint->url;
+
+    if (u.url.len < 6 || u.url.data[5] != '/') {
+        return "the path of a UNIX socket must begin with \"/\"";
+    }
+
+    if (ngx_parse_url(pool, &u) != NGX_OK) {
+        return u.err ? u.err : NGX_ETCD_URL_NO_MEMORY;
+    }
+
+    endpoint->addr = u.addrs[0];
+    endpoint->local = 1;
+
+    ngx_str_set(&endpoint->host, "localhost");
+    ngx_str_set(&endpoint->authority, "localhost");
+
+    return NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_url_name(ngx_str_t *host)
+{
+    u_char   c;
+    size_t   i;
+
+    for (i = 0; i < host->len; i++) {
+        c = ngx_tolower(host->data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')
+            && c != '-' && c != '.' && c != '_')
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
 char *
 ngx_etcd_endpoint_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 {
-    char        *err;
-    u_char       c, *p;
-    ngx_str_t    host;
-    ngx_url_t    u;
-    ngx_uint_t   i;
+    char       *err;
+    u_char     *p;
+    ngx_str_t   host;
+    ngx_url_t   u;
 
     ngx_memzero(&u, sizeof(ngx_url_t));
+
+    if (endpoint->url.len >= 5
+        && ngx_strncmp(endpoint->url.data, "unix:", 5) == 0)
+    {
+        return ngx_etcd_endpoint_socket(pool, endpoint);
+    }
 
     u.default_port = 2379;
     u.no_resolve = 1;
@@ -291,16 +348,8 @@ ngx_etcd_endpoint_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 
     host = u.host;
 
-    /* names become parts of DNS queries, header fields and TLS handshakes */
-
-    for (i = 0; u.naddrs == 0 && i < host.len; i++) {
-        c = ngx_tolower(host.data[i]);
-
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9')
-            && c != '-' && c != '.' && c != '_')
-        {
-            return "invalid host";
-        }
+    if (u.naddrs == 0 && !ngx_etcd_url_name(&host)) {
+        return "invalid host";
     }
 
     /* the host is as in certificates: IPv6 without brackets */
@@ -340,6 +389,28 @@ ngx_etcd_endpoint_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
 }
 
 
+char *
+ngx_etcd_endpoint_resolve(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint)
+{
+    ngx_url_t  u;
+
+    ngx_memzero(&u, sizeof(ngx_url_t));
+
+    u.host = endpoint->host;
+    u.port = endpoint->port;
+
+    if (ngx_inet_resolve_host(pool, &u) != NGX_OK) {
+        return u.err ? u.err : NGX_ETCD_URL_NO_MEMORY;
+    }
+
+    endpoint->addr = u.addrs[0];
+    endpoint->addrs = u.addrs;
+    endpoint->naddrs = u.naddrs;
+
+    return NULL;
+}
+
+
 ngx_uint_t
 ngx_etcd_url_local(struct sockaddr *sa)
 {
@@ -372,6 +443,10 @@ ngx_etcd_url_local(struct sockaddr *sa)
 ngx_uint_t
 ngx_etcd_endpoint_equal(ngx_etcd_endpoint_t *one, ngx_etcd_endpoint_t *other)
 {
+    if (ngx_etcd_endpoint_unix(one) || ngx_etcd_endpoint_unix(other)) {
+        return ngx_etcd_str_equal(&one->url, &other->url);
+    }
+
     return one->secure == other->secure
            && ngx_etcd_str_alike(&one->authority, &other->authority);
 }

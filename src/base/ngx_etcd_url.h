@@ -66,6 +66,9 @@ typedef struct {
                                                    brackets */
     ngx_addr_t                   addr;          /* sockaddr NULL: the host is a
                                                    name */
+    ngx_addr_t                  *addrs;         /* of a name, as the system has
+                                                   resolved it; NULL: addr */
+    ngx_uint_t                   naddrs;
     in_port_t                    port;
     ngx_uint_t                   secure;        /* https */
     ngx_uint_t                   local;         /* ngx_etcd_url_local(), or
@@ -74,10 +77,28 @@ typedef struct {
 
 
 /*
- * Parses endpoint->url, which must stay: "http[s]://host:port" or "host:port".
- * Returns NULL, or a text that says what is wrong.
+ * Parses endpoint->url, which must stay: "http[s]://host:port", "host:port", or
+ * "unix:/path".  Returns NULL, or a text that says what is wrong.
  */
 char *ngx_etcd_endpoint_parse(ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
+
+#define ngx_etcd_endpoint_unix(endpoint)                                      \
+    ((endpoint)->addr.sockaddr != NULL                                        \
+     && (endpoint)->addr.sockaddr->sa_family == AF_UNIX)
+
+/*
+ * Names become parts of DNS queries, header fields and TLS handshakes: returns
+ * 1 if the host has no other characters than they may have.
+ */
+ngx_uint_t ngx_etcd_url_name(ngx_str_t *host);
+
+/*
+ * Resolves the name of an endpoint as the system does, by /etc/hosts and name
+ * servers, which blocks: for the configuration.  Returns NULL, or why there is
+ * no address.
+ */
+char *ngx_etcd_endpoint_resolve(ngx_pool_t *pool,
+    ngx_etcd_endpoint_t *endpoint);
 
 /*
  * Returns 1 for a loopback or unspecified address (127.0.0.1, ::, and the

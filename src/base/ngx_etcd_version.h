@@ -14,7 +14,7 @@
 #include <ngx_core.h>
 
 
-#define NGX_ETCD_VERSION  "0.1.0"
+#define NGX_ETCD_VERSION  "1.0.0"
 
 /*
  * The name of this symbol of ngx_etcd_module has the version.  The modules of
@@ -23,7 +23,7 @@
  * keeps a module that is in use, also when its file has been replaced, and
  * loads a new one beside it.
  */
-#define ngx_etcd_version  ngx_etcd_version_0_1_0
+#define ngx_etcd_version  ngx_etcd_version_1_0_0
 
 
 extern const char  ngx_etcd_version[];

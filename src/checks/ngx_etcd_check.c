@@ -162,7 +162,10 @@ ngx_etcd_check_passed(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
                       "has succeeded", &check->service->conf->name,
                       ngx_etcd_shown(&probe->name));
 
-        ngx_etcd_service_touch(check->service);
+        /* requests that wait for a member look again */
+
+        check->service->diff.batch.changed = 1;
+        ngx_etcd_service_post(check->service);
     }
 }
 

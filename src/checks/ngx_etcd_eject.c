@@ -224,22 +224,6 @@ ngx_etcd_eject_age(ngx_etcd_eject_t *eject, ngx_uint_t n,
 }
 
 
-/* A member that is down, drained or fails its checks gets no requests. */
-
-static ngx_uint_t
-ngx_etcd_eject_offered(ngx_etcd_slot_t *slot)
-{
-    ngx_etcd_member_pack_t  record;
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
-
-    return !record.attr.down
-           && !record.attr.drain
-           && !(ngx_etcd_counter_get(&slot->verdict, slot->uid)
-                & (NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN));
-}
-
-
 /* "n" is the oldest step of the part. */
 
 static ngx_uint_t
@@ -316,7 +300,9 @@ ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
 {
     ngx_uint_t                   i;
     ngx_etcd_note_t             *note;
+    ngx_etcd_slot_t             *slot;
     ngx_etcd_eject_part_t        part;
+    ngx_etcd_member_pack_t       record;
     ngx_etcd_eject_member_t     *member;
     ngx_etcd_eject_candidate_t  *candidate;
 
@@ -336,7 +322,17 @@ ngx_etcd_eject_read(ngx_etcd_eject_t *eject, ngx_uint_t n, time_t now)
     ngx_etcd_eject_tally(eject, member, note);
     ngx_etcd_eject_age(eject, n, note, now);
 
-    if (!ngx_etcd_eject_offered(ngx_etcd_member_set_slot(eject->set, n))) {
+    slot = ngx_etcd_member_set_slot(eject->set, n);
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(slot->entry));
+
+    /* a member that is down, drained or fails its checks gets no requests */
+
+    if (record.attr.down
+        || record.attr.drain
+        || (ngx_etcd_counter_get(&slot->verdict, slot->uid)
+            & (NGX_ETCD_VERDICT_FAILED|NGX_ETCD_VERDICT_UNPROVEN)))
+    {
         return;
     }
 

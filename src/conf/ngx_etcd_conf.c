@@ -9,6 +9,7 @@
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_password.h>
 #include <ngx_etcd_secret.h>
+#include <ngx_etcd_srv.h>
 #include <ngx_etcd_str.h>
 
 
@@ -82,6 +83,7 @@ ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
     ecf->lock_ttl = NGX_CONF_UNSET;
     ecf->lock_waiters = NGX_CONF_UNSET_UINT;
     ecf->db_check = NGX_CONF_UNSET_MSEC;
+    ecf->write_check = NGX_CONF_UNSET_PTR;
     ecf->file = cf->conf_file->file.name.data;
     ecf->line = cf->conf_file->line;
 
@@ -141,44 +143,91 @@ ngx_etcd_credentials_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 
-    char       *fault;
-    ngx_err_t   err;
-    ngx_str_t  *value, *file, *password;
+    char        *fault;
+    ngx_err_t    err;
+    ngx_str_t   *value, *file, *password;
+    ngx_uint_t   token;
+
+    value = cf->args->elts;
+    token = (value[0].data[0] == 't');
 
     file = &ecf->client.password_file;
     password = &ecf->client.password;
 
     if (file->len != 0) {
-        return "is duplicate";
+        return (token == ecf->client.token)
+               ? "is duplicate"
+               : token ? "cannot be used together with \"password_file\""
+                       : "cannot be used together with \"token_file\"";
     }
-
-    value = cf->args->elts;
 
     if (value[1].len == 0) {
         return "is empty";
     }
 
     *file = value[1];
+    ecf->client.token = token;
 
     if (ngx_conf_full_name(cf->cycle, file, 1) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
-    password->data = ngx_etcd_secret_palloc(cf->pool,
-                                            NGX_ETCD_PASSWORD_MAX + 1);
+    password->data = ngx_etcd_secret_palloc(cf->pool, NGX_ETCD_TOKEN_MAX + 1);
     if (password->data == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    fault = ngx_etcd_password_read(file->data, password, &err);
+    fault = token ? ngx_etcd_token_read(file->data, password, &err)
+                  : ngx_etcd_password_read(file->data, password, &err);
 
     if (fault != NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, err,
-                           "\"password_file\" \"%V\" %s", file, fault);
+        if (token) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, err,
+                               "\"token_file\" \"%V\" %s", file, fault);
+        } else {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, err,
+                               "\"password_file\" \"%V\" %s", file, fault);
+        }
+
         return NGX_CONF_ERROR;
     }
 
     return NGX_CONF_OK;
+}
+
+
+/* Only the owner may read the file, and the master has read it as root. */
+
+void
+ngx_etcd_credentials_check(ngx_etcd_conf_t *ecf, ngx_cycle_t *cycle)
+{
+    char             *name;
+    ngx_str_t        *file, user;
+    ngx_core_conf_t  *ccf;
+    ngx_file_info_t   fi;
+
+    name = ngx_etcd_cluster_password_name(&ecf->client);
+    file = &ecf->client.password_file;
+    ccf = (ngx_core_conf_t *) ngx_get_conf(cycle->conf_ctx, ngx_core_module);
+
+    if (file->len == 0
+        || geteuid() != 0
+        || !ccf->master
+        || ccf->user == 0
+        || ngx_file_info(file->data, &fi) == NGX_FILE_ERROR
+        || fi.st_uid == ccf->user)
+    {
+        return;
+    }
+
+    user.data = (u_char *) ccf->username;
+    user.len = ngx_strlen(user.data);
+
+    ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
+                  "etcd cluster \"%V\": \"%s\" \"%V\" is not readable for "
+                  "workers, whose user is \"%V\": a change of it needs a "
+                  "reload", &ecf->name, name, ngx_etcd_shown(file),
+                  ngx_etcd_shown(&user));
 }
 
 
@@ -189,6 +238,18 @@ ngx_etcd_credentials_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     ngx_etcd_cluster_conf_t  *client;
 
     client = &ecf->client;
+
+    if (client->token) {
+        if (client->user.len == 0) {
+            return NGX_OK;
+        }
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster \"%V\" has \"user\" and "
+                           "\"token_file\", whose token names the user",
+                           &ecf->name);
+        return NGX_ERROR;
+    }
 
     if ((client->user.len == 0) == (client->password_file.len == 0)) {
         return NGX_OK;
@@ -205,20 +266,64 @@ ngx_etcd_credentials_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 }
 
 
+/*
+ * Returns 1 if the value is "srv:NAME".  A host may be called "srv", and a name
+ * has more than digits: "srv:2379" is that host with its port.
+ */
+
+static ngx_uint_t
+ngx_etcd_endpoint_srv(ngx_str_t *value, ngx_str_t *name)
+{
+    if (value->len < 4 || ngx_strncmp(value->data, "srv:", 4) != 0) {
+        return 0;
+    }
+
+    name->data = value->data + 4;
+    name->len = value->len - 4;
+
+    return ngx_atoi(name->data, name->len) == NGX_ERROR;
+}
+
+
+static char *
+ngx_etcd_endpoint_set_srv(ngx_etcd_conf_t *ecf, ngx_str_t *name)
+{
+    if (ecf->client.srv.len != 0) {
+        return "there is another \"srv:\"";
+    }
+
+    if (name->len == 0) {
+        return "no host";
+    }
+
+    if (name->len > NGX_ETCD_SRV_NAME) {
+        return "it is too long";
+    }
+
+    if (!ngx_etcd_url_name(name)) {
+        return "invalid host";
+    }
+
+    ecf->client.srv = *name;
+
+    return NULL;
+}
+
+
 char *
 ngx_etcd_endpoint_list(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_etcd_conf_t *ecf = conf;
 
     char                 *rv;
-    ngx_str_t            *value;
+    ngx_str_t            *value, name;
     ngx_uint_t            i;
     ngx_array_t          *endpoints;
     ngx_etcd_endpoint_t  *endpoint;
 
     endpoints = &ecf->client.endpoints;
 
-    if (endpoints->nelts != 0) {
+    if (endpoints->nelts != 0 || ecf->client.srv.len != 0) {
         return "is duplicate";
     }
 
@@ -236,12 +341,18 @@ ngx_etcd_endpoint_list(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     for (i = 1; i < cf->args->nelts; i++) {
-        endpoint = ngx_array_push(endpoints);
-        ngx_memzero(endpoint, sizeof(ngx_etcd_endpoint_t));
 
-        endpoint->url = value[i];
+        if (ngx_etcd_endpoint_srv(&value[i], &name)) {
+            rv = ngx_etcd_endpoint_set_srv(ecf, &name);
 
-        rv = ngx_etcd_endpoint_parse(cf->pool, endpoint);
+        } else {
+            endpoint = ngx_array_push(endpoints);
+            ngx_memzero(endpoint, sizeof(ngx_etcd_endpoint_t));
+
+            endpoint->url = value[i];
+
+            rv = ngx_etcd_endpoint_parse(cf->pool, endpoint);
+        }
 
         if (rv != NULL) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -277,6 +388,7 @@ ngx_etcd_endpoint_resolver(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 ngx_int_t
 ngx_etcd_endpoint_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
+    char                     *err;
     ngx_uint_t                i;
     ngx_etcd_endpoint_t      *endpoint;
     ngx_etcd_cluster_conf_t  *client;
@@ -284,7 +396,15 @@ ngx_etcd_endpoint_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
     client = &ecf->client;
     endpoint = client->endpoints.elts;
 
-    if (client->endpoints.nelts == 0) {
+    if (client->srv.len != 0 && client->resolver == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "etcd cluster \"%V\" has \"srv:%V\" among its "
+                           "\"endpoints\" and no \"resolver\"",
+                           &ecf->name, &client->srv);
+        return NGX_ERROR;
+    }
+
+    if (client->endpoints.nelts == 0 && client->srv.len == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "etcd cluster \"%V\" has no \"endpoints\"",
                            &ecf->name);
@@ -293,11 +413,18 @@ ngx_etcd_endpoint_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     for (i = 0; i < client->endpoints.nelts; i++) {
 
-        if (endpoint[i].addr.sockaddr == NULL && client->resolver == NULL) {
+        if (endpoint[i].addr.sockaddr != NULL || client->resolver != NULL) {
+            continue;
+        }
+
+        err = ngx_etcd_endpoint_resolve(cf->pool, &endpoint[i]);
+
+        if (err != NULL) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "etcd cluster \"%V\" has the host name \"%V\" "
-                               "among its \"endpoints\" and no \"resolver\"",
-                               &ecf->name, &endpoint[i].host);
+                               "%s: etcd cluster \"%V\" has the host name "
+                               "\"%V\" among its \"endpoints\" and no "
+                               "\"resolver\"",
+                               err, &ecf->name, &endpoint[i].host);
             return NGX_ERROR;
         }
     }

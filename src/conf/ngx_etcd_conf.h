@@ -40,6 +40,7 @@ typedef struct {
     time_t                     lock_ttl;
     ngx_uint_t                 lock_waiters;
     ngx_msec_t                 db_check;      /* 0: never */
+    ngx_array_t               *write_check;   /* ngx_str_t; NULL: none */
     ngx_uint_t                 workers;       /* worker_processes */
     void                      *worker_locks; /* of this worker; NULL: no lock
                                                  was requested */
@@ -98,14 +99,17 @@ ngx_int_t ngx_etcd_conf_push(ngx_array_t *array, void *pointer);
 
 
 /*
- * The identity of nginx in etcd: the directives "user" and "password_file" of
- * "etcd" blocks.
+ * The identity of nginx in etcd: the directives "user" and "password_file", or
+ * "token_file", of "etcd" blocks.
  */
 
-/* Handler of "password_file"; conf is an ngx_etcd_conf_t. */
+/* Handler of both files; conf is an ngx_etcd_conf_t. */
 char *ngx_etcd_credentials_file(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* Called at the end of the block: checks that both directives are given. */
+/* Called when "user" of nginx is known: warns if workers cannot read it. */
+void ngx_etcd_credentials_check(ngx_etcd_conf_t *ecf, ngx_cycle_t *cycle);
+
+/* Called at the end of the block: checks the directives together. */
 ngx_int_t ngx_etcd_credentials_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf);
 
 

@@ -17,19 +17,6 @@ ngx_conf_enum_t  ngx_etcd_option_switch[] = {
 };
 
 
-/* "50%", and "0" */
-
-static ngx_int_t
-ngx_etcd_option_share(ngx_str_t *value)
-{
-    if (value->len > 1 && value->data[value->len - 1] == '%') {
-        return ngx_atoi(value->data, value->len - 1);
-    }
-
-    return ngx_etcd_str_is(value, "0") ? 0 : NGX_ERROR;
-}
-
-
 ngx_int_t
 ngx_etcd_option_enum(ngx_conf_enum_t *names, ngx_str_t *name)
 {
@@ -85,7 +72,16 @@ ngx_etcd_option_set(ngx_conf_t *cf, ngx_etcd_option_t *option,
         break;
 
     case NGX_ETCD_OPTION_SHARE:
-        n = ngx_etcd_option_share(value);
+
+        /* "50%", and "0" */
+
+        if (value->len > 1 && value->data[value->len - 1] == '%') {
+            n = ngx_atoi(value->data, value->len - 1);
+
+        } else {
+            n = ngx_etcd_str_is(value, "0") ? 0 : NGX_ERROR;
+        }
+
         break;
 
     case NGX_ETCD_OPTION_ENUM:
@@ -140,28 +136,15 @@ ngx_etcd_option_find(ngx_etcd_option_t *option, ngx_str_t *argument)
 }
 
 
-static void
-ngx_etcd_option_wrong(ngx_conf_t *cf, ngx_str_t *argument, char *err)
-{
-    u_char     buf[NGX_ETCD_ESCAPED(NGX_MAX_CONF_ERRSTR)];
-    ngx_str_t  shown;
-
-    shown.data = buf;
-    shown.len = ngx_etcd_escape(buf, argument, NGX_MAX_CONF_ERRSTR) - buf;
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid parameter \"%V\"%s%s",
-                       &shown, *err ? ": " : "", err);
-}
-
-
 ngx_int_t
 ngx_etcd_option_read(ngx_conf_t *cf, ngx_uint_t first,
     ngx_etcd_option_t *options,
     char *(*allowed)(ngx_etcd_option_t *option, void *conf), void *conf)
 {
     char               *err;
+    u_char              buf[NGX_ETCD_ESCAPED(NGX_MAX_CONF_ERRSTR)];
     uint64_t            seen, bit;
-    ngx_str_t          *argument, value;
+    ngx_str_t          *argument, value, shown;
     ngx_uint_t          i;
     ngx_etcd_option_t  *option;
 
@@ -195,7 +178,13 @@ ngx_etcd_option_read(ngx_conf_t *cf, ngx_uint_t first,
         }
 
         if (err != NGX_CONF_OK) {
-            ngx_etcd_option_wrong(cf, &argument[i], err);
+            shown.data = buf;
+            shown.len = ngx_etcd_escape(buf, &argument[i], NGX_MAX_CONF_ERRSTR)
+                        - buf;
+
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid parameter \"%V\"%s%s",
+                               &shown, *err ? ": " : "", err);
             return NGX_ERROR;
         }
 

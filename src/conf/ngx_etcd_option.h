@@ -54,6 +54,7 @@ struct ngx_etcd_option_s {
     ngx_uint_t                 contexts;   /* for the directive's own
                                               "allowed" */
     unsigned                   repeat:1;   /* several are allowed */
+    unsigned                   former:1;   /* another one has replaced it */
     unsigned                   pointer:1;  /* a JSON pointer is not for this
                                               row, but for the last one */
     ngx_conf_enum_t           *names;      /* of the values of an enum */

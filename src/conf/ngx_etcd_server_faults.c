@@ -8,32 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_maintenance.h>
 #include <ngx_etcd_server_faults.h>
-#include <ngx_etcd_server_versions.h>
 #include <ngx_etcd_str.h>
-
-
-/* Returns 1 if rights in etcd matter, or private keys are there. */
-
-static ngx_uint_t
-ngx_etcd_server_faults_secrets(ngx_etcd_conf_t *conf)
-{
-    return conf->secrets || conf->client.user.len != 0;
-}
-
-
-static void
-ngx_etcd_server_faults_untold(ngx_etcd_conf_t *conf, ngx_str_t *url)
-{
-    if ((conf->coordinates || ngx_etcd_server_faults_secrets(conf))
-        && ngx_etcd_server_versions_first(&conf->zone,
-                                          NGX_ETCD_SERVER_VERSIONS_UNTOLD))
-    {
-        ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
-                      "etcd cluster \"%V\": endpoint %V does not tell its "
-                      "version, which is not checked",
-                      &conf->name, ngx_etcd_shown(url));
-    }
-}
 
 
 static void
@@ -59,17 +34,31 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
 {
     ngx_etcd_conf_t *conf = data;
 
-    char      *fault;
-    uint64_t   mended;
+    char        *fault;
+    uint64_t     mended;
+    ngx_uint_t   secrets;
+
+    /* there are private keys, or rights in etcd matter */
+
+    secrets = (conf->secrets || ngx_etcd_cluster_authenticates(&conf->client));
 
     if (version == 0) {
-        ngx_etcd_server_faults_untold(conf, url);
+        if ((conf->coordinates || secrets)
+            && ngx_etcd_server_versions_first(&conf->zone,
+                                              NGX_ETCD_SERVER_VERSIONS_UNTOLD))
+        {
+            ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
+                          "etcd cluster \"%V\": endpoint %V does not tell its "
+                          "version, which is not checked",
+                          &conf->name, ngx_etcd_shown(url));
+        }
+
         return;
     }
 
     ngx_etcd_server_versions_set(&conf->zone, url, version);
 
-    fault = ngx_etcd_server_version_fault(version, &mended);
+    fault = ngx_etcd_server_version_fault(version, 0, &mended);
 
     if (fault != NULL
         && conf->coordinates
@@ -80,10 +69,10 @@ ngx_etcd_server_faults_known(void *data, ngx_str_t *url, uint64_t version)
                                     "leaders, elections and locks", mended);
     }
 
-    fault = ngx_etcd_server_version_advisory(version, &mended);
+    fault = ngx_etcd_server_version_fault(version, 1, &mended);
 
     if (fault != NULL
-        && ngx_etcd_server_faults_secrets(conf)
+        && secrets
         && ngx_etcd_server_versions_first(&conf->zone,
                                           NGX_ETCD_SERVER_VERSIONS_ADVISORY))
     {

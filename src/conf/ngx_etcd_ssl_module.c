@@ -160,24 +160,6 @@ ngx_etcd_ssl_module_init(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 }
 
 
-static ngx_uint_t
-ngx_etcd_ssl_secure(ngx_etcd_conf_t *ecf)
-{
-    ngx_uint_t            i;
-    ngx_etcd_endpoint_t  *endpoint;
-
-    endpoint = ecf->client.endpoints.elts;
-
-    for (i = 0; i < ecf->client.endpoints.nelts; i++) {
-        if (endpoint[i].secure) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
 static char *
 ngx_etcd_ssl_check(ngx_conf_t *cf, ngx_etcd_conf_t *ecf, ngx_uint_t secure)
 {
@@ -212,47 +194,13 @@ ngx_etcd_ssl_check(ngx_conf_t *cf, ngx_etcd_conf_t *ecf, ngx_uint_t secure)
 }
 
 
-/* Files are checked even if all endpoints use http. */
-
-static ngx_uint_t
-ngx_etcd_ssl_wanted(ngx_etcd_conf_t *ecf, ngx_uint_t secure)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_SSL_FILES; i++) {
-        if (ecf->ssl.files[i].value.len != 0) {
-            return 1;
-        }
-    }
-
-    return secure || ecf->ssl.ciphers.value.len != 0
-           || ecf->ssl.commands.nelts != 0;
-}
-
-
-static char *
-ngx_etcd_ssl_read(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
-{
-    if (ngx_etcd_ssl_module_load(cf, &ecf->ssl) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    if (ecf->ssl.files[NGX_ETCD_SSL_CERTIFICATE].value.len == 0) {
-        ecf->ssl.hint = ", is an \"ssl_certificate\" required?";
-    }
-
-    ecf->client.ssl = &ecf->ssl;
-
-    return NGX_CONF_OK;
-}
-
-
 char *
 ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 {
     char                   *rv;
-    ngx_uint_t              secure;
+    ngx_uint_t              i, secure, wanted;
     ngx_etcd_ssl_t         *ssl;
+    ngx_etcd_endpoint_t    *endpoint;
     ngx_etcd_ssl_option_t  *seen;
 
     ssl = &ecf->ssl;
@@ -267,11 +215,18 @@ ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
         ssl->protocols = NGX_SSL_TLSv1_2|NGX_SSL_TLSv1_3;
     }
 
-    secure = ngx_etcd_ssl_secure(ecf);
+    secure = 0;
+    endpoint = ecf->client.endpoints.elts;
 
-    /* "auto_sync" may add https endpoints */
+    for (i = 0; i < ecf->client.endpoints.nelts; i++) {
+        secure |= endpoint[i].secure;
+    }
 
-    if (!secure && ecf->client.auto_sync == 0 && seen->directive != NULL) {
+    /* "auto_sync" and SRV records may add https endpoints */
+
+    if (!secure && ecf->client.auto_sync == 0 && ecf->client.srv.len == 0
+        && seen->directive != NULL)
+    {
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                       "\"%s\" in \"etcd\" has no effect: no endpoint is "
                       "\"https://\" in %s:%ui", seen->directive, seen->file,
@@ -280,11 +235,31 @@ ngx_etcd_ssl_module_done(ngx_conf_t *cf, ngx_etcd_conf_t *ecf)
 
     rv = ngx_etcd_ssl_check(cf, ecf, secure);
 
-    if (rv != NGX_CONF_OK || !ngx_etcd_ssl_wanted(ecf, secure)) {
+    /* files are checked even if all endpoints use http */
+
+    wanted = (secure || (ecf->client.srv.len != 0 && !ssl->verify)
+              || ssl->ciphers.value.len != 0
+              || ssl->commands.nelts != 0);
+
+    for (i = 0; i < NGX_ETCD_SSL_FILES; i++) {
+        wanted |= (ssl->files[i].value.len != 0);
+    }
+
+    if (rv != NGX_CONF_OK || !wanted) {
         return rv;
     }
 
-    return ngx_etcd_ssl_read(cf, ecf);
+    if (ngx_etcd_ssl_module_load(cf, ssl) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (ssl->files[NGX_ETCD_SSL_CERTIFICATE].value.len == 0) {
+        ssl->hint = ", is an \"ssl_certificate\" required?";
+    }
+
+    ecf->client.ssl = ssl;
+
+    return NGX_CONF_OK;
 }
 
 

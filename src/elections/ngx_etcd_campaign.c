@@ -13,8 +13,8 @@
 #include <ngx_etcd_str.h>
 
 
-static ngx_etcd_campaign_t *
-ngx_etcd_campaign_find_in(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
+ngx_etcd_campaign_t *
+ngx_etcd_campaign_find(ngx_etcd_main_conf_t *emcf, ngx_str_t *name)
 {
     ngx_uint_t             i;
     ngx_etcd_campaign_t  **campaigns;
@@ -42,7 +42,7 @@ ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
 
     emcf = ngx_etcd_conf_main(cf->cycle);
 
-    campaign = ngx_etcd_campaign_find_in(emcf, name);
+    campaign = ngx_etcd_campaign_find(emcf, name);
 
     if (campaign != NULL) {
         return campaign;
@@ -111,29 +111,16 @@ ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
         key.len = p - buf;
 
         slot = ngx_etcd_election_slot_declare(&ecf->zone, campaigns[i]->kind,
-                                              &key);
+                                              &key, old);
         if (slot == NULL) {
             return NGX_ERROR;
         }
 
         campaigns[i]->slot = slot;
         campaigns[i]->id = slot->object.id;
-
-        if (old != NULL
-            && ngx_etcd_election_slot_inherit(slot, old) != NGX_OK)
-        {
-            return NGX_ERROR;
-        }
     }
 
     return NGX_OK;
-}
-
-
-ngx_etcd_campaign_t *
-ngx_etcd_campaign_find(ngx_str_t *name)
-{
-    return ngx_etcd_campaign_find_in(ngx_etcd_conf_main(ngx_cycle), name);
 }
 
 
@@ -572,5 +559,6 @@ ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "needs \"value=\"";
     }
 
-    return ngx_etcd_campaign_add(cf, ecf, campaign, "registration", &value[1]);
+    return ngx_etcd_campaign_add(cf, ecf, campaign, "registration",
+                                 &campaign->key);
 }

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_election_slot.h>
+#include <ngx_etcd_refusal.h>
 
 
 typedef struct {
@@ -29,6 +30,7 @@ typedef struct {
                                                  yet */
     ngx_etcd_election_slot_t  *slot;
     ngx_uint_t                 id;            /* slot->id */
+    ngx_etcd_refusal_log_t     refusals;      /* of this worker */
     u_char                    *file;          /* place of first reference */
     ngx_uint_t                 line;
 } ngx_etcd_campaign_t;
@@ -58,8 +60,9 @@ ngx_int_t ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf,
     ngx_etcd_zone_t *old);
 
 
-/* Called at run time; NULL: there is no such election. */
-ngx_etcd_campaign_t *ngx_etcd_campaign_find(ngx_str_t *name);
+/* NULL: there is no such election. */
+ngx_etcd_campaign_t *ngx_etcd_campaign_find(ngx_etcd_main_conf_t *emcf,
+    ngx_str_t *name);
 
 /*
  * Returns the term of this instance while it leads: the create_revision of

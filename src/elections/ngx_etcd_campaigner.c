@@ -67,7 +67,8 @@ ngx_uint_t
 ngx_etcd_campaigner_wanted(ngx_etcd_conf_t *conf)
 {
     return conf->campaigns.nelts != 0
-           || ngx_etcd_election_slot_old(&conf->zone);
+           || ngx_etcd_object_any_old(&conf->zone,
+                                      &ngx_etcd_election_slot_type);
 }
 
 
@@ -422,10 +423,14 @@ ngx_etcd_campaigner_start(ngx_etcd_campaigner_t *campaigner,
     ngx_etcd_lease_state_t          hold;
     ngx_etcd_election_slot_hold_t   slot;
 
-    rc = ngx_etcd_election_slot_load(campaigner->zone, conf->slot, &slot);
+    rc = ngx_etcd_zone_lock_owned(campaigner->zone, 0);
     if (rc != NGX_OK) {
         return (rc == NGX_BUSY) ? NGX_BUSY : NGX_ERROR;
     }
+
+    slot = conf->slot->hold;
+
+    ngx_etcd_zone_unlock(campaigner->zone);
 
     /* the array has room for all: elements do not move */
 

@@ -109,9 +109,9 @@ ngx_etcd_election_look(ngx_etcd_election_t *election)
 
     if (first == NULL
         || first->create_revision != election->hold.created
-        || !ngx_etcd_str_equal(&first->key, &election->own))
+        || !ngx_etcd_str_equal(&first->key, &election->own.key))
     {
-        election->confirmed = 0;
+        election->own.confirmed = 0;
     }
 }
 
@@ -129,8 +129,8 @@ ngx_etcd_election_publish(ngx_etcd_election_t *election)
         hold->lease = session->lease.id;
         hold->ttl = session->lease.ttl;
         hold->deadline = session->lease.deadline;
-        hold->until = (election->confirmed
-                       && !election->leases->cluster->foreign)
+        hold->until = (election->own.confirmed
+                       && !election->leases->cluster->history.foreign)
                       ? election->proved : 0;
 
     } else {
@@ -158,8 +158,9 @@ ngx_etcd_election_again(ngx_etcd_election_t *election,
 
     cluster = election->leases->cluster;
 
-    level = (election->failures || ngx_etcd_backoff_retriable(status))
-            ? NGX_LOG_INFO : NGX_LOG_ERR;
+    level = ngx_etcd_backoff_retriable(status)
+            ? NGX_LOG_INFO
+            : ngx_etcd_cause_level(&election->causes, status, text);
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": %V: campaign failed: %s: %V, trying "
@@ -180,7 +181,7 @@ ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
     ngx_etcd_election_t  *election;
 
     election = txn->data;
-    election->writing = 0;
+    election->own.writing = 0;
 
     if (status == NGX_ETCD_GRPC_NOT_FOUND) {
         ngx_etcd_session_replace(&election->session, "etcd does not have it");
@@ -193,6 +194,7 @@ ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
     }
 
     election->failures = 0;
+    (void) ngx_etcd_cause_forget(&election->causes);
 
     if (put) {
         if (txn->created == 0) {
@@ -222,12 +224,12 @@ ngx_etcd_election_write(ngx_etcd_election_t *election)
 {
     ngx_etcd_txn_t  *txn;
 
-    election->writing = 1;
+    election->own.writing = 1;
 
-    txn = &election->txn;
+    txn = &election->own.txn;
 
     txn->cluster = election->leases->cluster;
-    txn->key = election->key;
+    txn->key = election->own.full;
     txn->value = election->value;
     txn->lease = election->session.lease.id;
     txn->created = election->hold.created;
@@ -244,10 +246,13 @@ ngx_etcd_election_confirm(ngx_etcd_range_t *range,
     Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
     int64_t               created;
+    ngx_str_t             key;
+    ngx_uint_t            behind;
+    Etcd__KeyValue       *first;
     ngx_etcd_election_t  *election;
 
     election = range->data;
-    election->reading = 0;
+    election->own.reading = 0;
 
     if (status != NGX_ETCD_GRPC_OK) {
         ngx_etcd_election_again(election, status, text);
@@ -255,21 +260,40 @@ ngx_etcd_election_confirm(ngx_etcd_range_t *range,
     }
 
     election->failures = 0;
+    (void) ngx_etcd_cause_forget(&election->causes);
 
-    created = (response->n_kvs != 0) ? response->kvs[0]->create_revision : 0;
+    behind = 0;
+    created = 0;
+
+    if (response->n_kvs != 0) {
+        first = response->kvs[0];
+        key = ngx_etcd_bytes_str(&first->key);
+        created = first->create_revision;
+        behind = (created <= election->hold.created
+                  && !ngx_etcd_str_equal(&key, &election->own.full));
+    }
 
     ngx_destroy_pool(pool);
+
+    if (behind) {
+
+        /* etcd has an earlier candidate of which the watch has not told */
+
+        ngx_etcd_mirror_again(&election->mirror, 0);
+        ngx_etcd_election_advance(election);
+        return;
+    }
 
     if (created != election->hold.created) {
         ngx_etcd_session_replace(&election->session, "its key is deleted");
         return;
     }
 
-    if (election->deciding) {
+    if (election->own.deciding) {
 
         /* if the key is not the first any more, the watch reports this next */
 
-        election->confirmed = 1;
+        election->own.confirmed = 1;
 
     } else {
 
@@ -282,24 +306,42 @@ ngx_etcd_election_confirm(ngx_etcd_range_t *range,
 }
 
 
+/*
+ * Reads this client's key, or, if that decides who leads, the first one, of
+ * which a watch may not know that has not noticed another history
+ * (ngx_etcd_history.h).
+ */
+
 static void
 ngx_etcd_election_read(ngx_etcd_election_t *election, ngx_uint_t deciding)
 {
-    Etcd__RangeRequest  *request;
+    Etcd__RangeRequest      *request;
+    ngx_etcd_watch_range_t  *range;
 
-    election->reading = 1;
-    election->deciding = deciding;
+    election->own.reading = 1;
+    election->own.deciding = deciding;
 
-    request = &election->read.request;
+    request = &election->own.read.request;
     etcd__range_request__init(request);
 
-    request->key = ngx_etcd_bytes(&election->key);
+    request->key = ngx_etcd_bytes(&election->own.full);
 
-    election->read.cluster = election->leases->cluster;
-    election->read.done = ngx_etcd_election_confirm;
-    election->read.data = election;
+    if (deciding) {
+        range = &election->mirror.watch.range;
 
-    ngx_etcd_range_start(&election->read);
+        request->key = ngx_etcd_bytes(&range->key);
+        request->range_end = ngx_etcd_bytes(&range->range_end);
+        request->limit = 1;
+        request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+        request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+        request->keys_only = 1;
+    }
+
+    election->own.read.cluster = election->leases->cluster;
+    election->own.read.done = ngx_etcd_election_confirm;
+    election->own.read.data = election;
+
+    ngx_etcd_range_start(&election->own.read);
 }
 
 
@@ -310,7 +352,7 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
 {
     ngx_etcd_mirror_entry_t  *own;
 
-    if (election->writing || election->reading) {
+    if (election->own.writing || election->own.reading) {
         return;
     }
 
@@ -323,7 +365,7 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
         return;
     }
 
-    own = ngx_etcd_mirror_find(&election->mirror, &election->own);
+    own = ngx_etcd_mirror_find(&election->mirror, &election->own.key);
 
     if (own == NULL) {
 
@@ -338,7 +380,7 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
         return;
     }
 
-    if (election->leader == own && !election->confirmed) {
+    if (election->leader == own && !election->own.confirmed) {
         ngx_etcd_election_read(election, 1);
     }
 }
@@ -417,7 +459,7 @@ ngx_etcd_election_witness(ngx_etcd_session_t *session, ngx_str_t *key,
 {
     ngx_etcd_election_t  *election = session->data;
 
-    *key = election->key;
+    *key = election->own.full;
     *created = election->hold.created;
 }
 
@@ -446,8 +488,8 @@ ngx_etcd_election_name(ngx_etcd_election_t *election)
     p = prefix->data + prefix->len;
     p = ngx_sprintf(p, "%xL", election->session.lease.id);
 
-    election->key.len = p - election->key.data;
-    election->own.len = p - election->own.data;
+    election->own.full.len = p - election->own.full.data;
+    election->own.key.len = p - election->own.key.data;
 }
 
 
@@ -473,11 +515,11 @@ ngx_etcd_election_renewed(ngx_etcd_session_t *session)
 static void
 ngx_etcd_election_drop(ngx_etcd_election_t *election)
 {
-    election->writing = 0;
-    ngx_etcd_txn_cancel(&election->txn);
+    election->own.writing = 0;
+    ngx_etcd_txn_cancel(&election->own.txn);
 
-    election->reading = 0;
-    ngx_etcd_range_cancel(&election->read);
+    election->own.reading = 0;
+    ngx_etcd_range_cancel(&election->own.read);
 
     ngx_etcd_event_stop(&election->timer);
 }
@@ -491,7 +533,7 @@ ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
     ngx_etcd_election_drop(election);
 
     election->hold.created = 0;
-    election->confirmed = 0;
+    election->own.confirmed = 0;
 
     ngx_etcd_election_advance(election);
 }
@@ -545,13 +587,13 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
         return NGX_ERROR;
     }
 
-    election->key.data = p;
-    election->own.data = p + ns->len;
+    election->own.full.data = p;
+    election->own.key.data = p + ns->len;
 
     p = ngx_sprintf(p, "%V%V/", ns, &election->prefix);
 
-    mirror->watch.prefix.data = election->own.data;
-    mirror->watch.prefix.len = p - election->own.data;
+    mirror->watch.prefix.data = election->own.key.data;
+    mirror->watch.prefix.len = p - election->own.key.data;
     mirror->watch.verify_interval = election->verify_interval;
     mirror->watch.verified = ngx_etcd_election_verified;
 
@@ -608,7 +650,7 @@ ngx_etcd_election_start(ngx_etcd_election_t *election)
     ngx_etcd_election_name(election);
 
     election->proved = election->hold.until;
-    election->confirmed = (election->hold.until != 0);
+    election->own.confirmed = (election->hold.until != 0);
 
     return NGX_OK;
 }

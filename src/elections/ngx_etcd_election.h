@@ -22,8 +22,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_kv.h>
-#include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror_entry.h>
 #include <ngx_etcd_session.h>
@@ -35,6 +35,22 @@
 
 
 typedef struct ngx_etcd_election_s  ngx_etcd_election_t;
+
+
+/* This client's key, and what is under way for it. */
+
+typedef struct {
+    ngx_str_t                    key;
+    ngx_str_t                    full;         /* with the namespace */
+    ngx_etcd_txn_t               txn;          /* puts the key */
+    ngx_etcd_range_t             read;
+    unsigned                     writing:1;
+    unsigned                     reading:1;
+    unsigned                     deciding:1;   /* the read decides on
+                                                  leadership */
+    unsigned                     confirmed:1;  /* a read has found the key
+                                                  first */
+} ngx_etcd_election_own_t;
 
 
 struct ngx_etcd_election_s {
@@ -76,26 +92,16 @@ struct ngx_etcd_election_s {
 
     ngx_etcd_session_t           session;
     ngx_etcd_mirror_t            mirror;       /* of all candidates */
-    ngx_etcd_txn_t               txn;          /* puts this client's key */
-    ngx_etcd_range_t             read;         /* of this client's key */
+    ngx_etcd_election_own_t      own;
     ngx_event_t                  timer;        /* of the next attempt */
-    ngx_str_t                    key;          /* this client's, with the
-                                                  namespace */
-    ngx_str_t                    own;          /* the same without the
-                                                  namespace */
     ngx_uint_t                   failures;
+    ngx_etcd_causes_t            causes;       /* of those */
     uint64_t                     proved;       /* deadline of the last renewal
                                                   made while the prefix was
                                                   watched */
     int64_t                      faulty;       /* mod_revision of the invalid
                                                   first candidate that was
                                                   logged last */
-    unsigned                     writing:1;
-    unsigned                     reading:1;
-    unsigned                     deciding:1;   /* the read decides on
-                                                  leadership */
-    unsigned                     confirmed:1;  /* the own key was read while
-                                                  first */
 };
 
 

@@ -129,7 +129,8 @@ ngx_etcd_election_variable_campaign(ngx_str_t *name)
     ngx_str_t  election;
 
     return (ngx_etcd_election_variable_find(name, &election) != NULL)
-           ? ngx_etcd_campaign_find(&election) : NULL;
+           ? ngx_etcd_campaign_find(ngx_etcd_conf_main(ngx_cycle), &election)
+           : NULL;
 }
 
 

@@ -122,7 +122,8 @@ ngx_etcd_register_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_OK) {
         reg->failures = 0;
-        reg->history = reg->leases->cluster->history;
+        (void) ngx_etcd_cause_forget(&reg->causes);
+        reg->history = reg->leases->cluster->history.changes;
         reg->hold.created = revision;
         ngx_etcd_register_advance(reg);
         return;
@@ -135,8 +136,8 @@ ngx_etcd_register_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
 
     cluster = reg->leases->cluster;
 
-    level = (reg->failures || ngx_etcd_backoff_retriable(status)) ? NGX_LOG_INFO
-                                                          : NGX_LOG_ERR;
+    level = ngx_etcd_backoff_retriable(status)
+            ? NGX_LOG_INFO : ngx_etcd_cause_level(&reg->causes, status, text);
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": %V cannot be put: %s: %V, trying "
@@ -156,7 +157,7 @@ ngx_etcd_register_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     ngx_etcd_register_t  *reg;
 
     reg = mirror->data;
-    history = reg->leases->cluster->history;
+    history = reg->leases->cluster->history.changes;
 
     if (mirror->relisted && reg->history != history) {
         reg->history = history;
@@ -221,25 +222,20 @@ static ngx_int_t
 ngx_etcd_register_init(ngx_etcd_register_t *reg)
 {
     u_char              *p;
-    ngx_str_t           *ns;
     ngx_etcd_txn_t      *txn;
     ngx_etcd_mirror_t   *mirror;
     ngx_etcd_cluster_t  *cluster;
     ngx_etcd_session_t  *session;
 
     cluster = reg->leases->cluster;
-    ns = &cluster->conf->key_namespace;
-
     txn = &reg->txn;
 
-    txn->key.len = ns->len + reg->key.len;
-    txn->key.data = ngx_pnalloc(reg->pool, txn->key.len);
-    if (txn->key.data == NULL) {
+    if (ngx_etcd_kv_key(&txn->key, reg->pool, &cluster->conf->key_namespace,
+                        &reg->key)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
-
-    ngx_memcpy(ngx_cpymem(txn->key.data, ns->data, ns->len), reg->key.data,
-               reg->key.len);
 
     txn->cluster = cluster;
     txn->value = reg->value;
@@ -305,7 +301,7 @@ ngx_etcd_register_start(ngx_etcd_register_t *reg)
 
     /* the history may have changed since the other process has put the key */
 
-    reg->history = reg->leases->cluster->history - 1;
+    reg->history = reg->leases->cluster->history.changes - 1;
 
     ngx_etcd_session_adopt(&reg->session, &reg->hold);
 

@@ -14,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_kv.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_session.h>
@@ -51,8 +52,9 @@ struct ngx_etcd_register_s {
     ngx_etcd_txn_t               txn;
     ngx_event_t                  timer;
     ngx_uint_t                   failures;
-    ngx_uint_t                   history;      /* cluster->history at the last
-                                                  put or list */
+    ngx_etcd_causes_t            causes;       /* of those */
+    ngx_uint_t                   history;      /* changes of the history at the
+                                                  last put or list */
     unsigned                     writing:1;
     unsigned                     taken:1;      /* was logged */
 };

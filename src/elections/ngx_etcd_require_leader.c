@@ -44,6 +44,37 @@ ngx_etcd_admission_find(ngx_pool_t *pool, void *owner,
 }
 
 
+/* "term" is that of the admission, which has ended; 0: there was none. */
+
+static void
+ngx_etcd_require_leader_refused(ngx_etcd_campaign_t *campaign, int64_t term,
+    ngx_pool_t *pool, ngx_log_t *log)
+{
+    ngx_uint_t  refused;
+
+    ngx_etcd_refusal_set(pool, NGX_ETCD_REFUSAL_NOT_LEADER);
+
+    refused = ngx_etcd_refusal_due(&campaign->refusals);
+
+    if (refused == 0) {
+        return;
+    }
+
+    if (term == 0) {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "etcd cluster \"%V\": %V: this nginx does not lead; "
+                      "%ui refused", &campaign->cluster->name,
+                      &campaign->label, refused);
+
+    } else {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "etcd cluster \"%V\": %V: the term of revision %L has "
+                      "ended; %ui refused", &campaign->cluster->name,
+                      &campaign->label, term, refused);
+    }
+}
+
+
 ngx_uint_t
 ngx_etcd_admission_valid(ngx_etcd_admission_t *admission, ngx_log_t *log)
 {
@@ -51,10 +82,8 @@ ngx_etcd_admission_valid(ngx_etcd_admission_t *admission, ngx_log_t *log)
         return 1;
     }
 
-    ngx_log_error(NGX_LOG_INFO, log, 0,
-                  "etcd cluster \"%V\": %V: the term of revision %L has ended",
-                  &admission->campaign->cluster->name,
-                  &admission->campaign->label, admission->term);
+    ngx_etcd_require_leader_refused(admission->campaign, admission->term,
+                                    admission->pool, log);
 
     return 0;
 }
@@ -162,10 +191,7 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     term = ngx_etcd_campaign_term(require->campaign, NULL);
 
     if (term == 0) {
-        ngx_log_error(NGX_LOG_INFO, log, 0,
-                      "etcd cluster \"%V\": %V: this nginx does not lead",
-                      &require->campaign->cluster->name,
-                      &require->campaign->label);
+        ngx_etcd_require_leader_refused(require->campaign, 0, pool, log);
         return NGX_DECLINED;
     }
 
@@ -179,6 +205,7 @@ ngx_etcd_require_leader_enter(ngx_etcd_require_leader_t *require,
     admission = cln->data;
 
     admission->owner = owner;
+    admission->pool = pool;
     admission->campaign = require->campaign;
     admission->term = term;
 

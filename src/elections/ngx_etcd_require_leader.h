@@ -27,6 +27,7 @@
 typedef struct {
     void                  *owner;         /* the request or session: a pool may
                                              be shared by several */
+    ngx_pool_t            *pool;
     ngx_etcd_campaign_t   *campaign;
     int64_t                term;          /* from ngx_etcd_campaign_term() */
 } ngx_etcd_admission_t;

@@ -10,57 +10,69 @@
 #include <ngx_etcd_auth.h>
 #include <ngx_etcd_password.h>
 #include <ngx_etcd_secret.h>
+#include <ngx_etcd_str.h>
 #include <ngx_etcd_proto.pb-c.h>
 
 
-/* bytes; a signed token (JWT) has some hundred */
-
-#define NGX_ETCD_AUTH_MAX_TOKEN  8192
-
-
 /*
- * The file is read for each request of a token, so that a correction needs no
- * reload.  It is small and local, and tokens are rarely requested.
+ * The file of a password is read for each request of a token, that of a token
+ * when it has changed or etcd refuses the token, so that a correction needs no
+ * reload.  It is small and local, and all this is rare.
  */
 
 static void
 ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
 {
-    char                *fault;
-    ngx_err_t            err;
-    ngx_etcd_cluster_t  *cluster;
+    char                     *fault, *name;
+    ngx_err_t                 err;
+    ngx_str_t                *password;
+    ngx_uint_t                level;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_cluster_conf_t  *conf;
 
     cluster = auth->cluster;
+    conf = cluster->conf;
+    name = ngx_etcd_cluster_password_name(conf);
 
-    fault = ngx_etcd_password_read(cluster->conf->password_file.data,
-                                   &auth->password, &err);
+    password = &auth->file.password;
+    fault = conf->token
+            ? ngx_etcd_token_read(conf->password_file.data, password, &err)
+            : ngx_etcd_password_read(conf->password_file.data, password, &err);
+
+    if (fault == NULL) {
+        auth->file.readable = 1;
+        auth->file.unreadable = 0;
+    }
 
     if (fault != NULL && err == NGX_EACCES) {
 
-        /* a file that only the master may read is not a fault */
+        /*
+         * A file that only the master may read is not a fault, but one that
+         * workers could read before is.
+         */
 
-        if (!auth->unreadable) {
-            ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
-                          "etcd cluster \"%V\": \"password_file\" \"%V\" is "
-                          "not readable for workers, a change of it needs a "
-                          "reload",
-                          &cluster->conf->name,
-                          &cluster->conf->password_file);
+        if (!auth->file.unreadable) {
+            level = auth->file.readable ? NGX_LOG_ERR : NGX_LOG_INFO;
+
+            ngx_log_error(level, cluster->log, err,
+                          "etcd cluster \"%V\": \"%s\" \"%V\" is not readable "
+                          "for workers (uid %d), a change of it needs a "
+                          "reload", &conf->name, name, &conf->password_file,
+                          (int) geteuid());
         }
 
-        auth->unreadable = 1;
+        auth->file.unreadable = 1;
         return;
     }
 
-    if (fault != NULL && fault != auth->fault) {
+    if (fault != NULL && fault != auth->file.fault) {
         ngx_log_error(NGX_LOG_ERR, cluster->log, err,
-                      "etcd cluster \"%V\": \"password_file\" \"%V\" %s, the "
-                      "password that was read before is used",
-                      &cluster->conf->name, &cluster->conf->password_file,
-                      fault);
+                      "etcd cluster \"%V\": \"%s\" \"%V\" %s, what was read "
+                      "before is used", &conf->name, name,
+                      &conf->password_file, fault);
     }
 
-    auth->fault = fault;
+    auth->file.fault = fault;
 }
 
 
@@ -78,7 +90,7 @@ ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     token = &response->token;
 
     if (auth->answer.data != NULL
-        || token->len == 0 || token->len > NGX_ETCD_AUTH_MAX_TOKEN)
+        || token->len == 0 || token->len > NGX_ETCD_TOKEN_MAX)
     {
         return NGX_ERROR;
     }
@@ -133,11 +145,17 @@ static void
 ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
+    ngx_uint_t           level;
     ngx_etcd_channel_t  *channel;
 
     channel = auth->channel;
 
-    ngx_log_error(NGX_LOG_INFO, auth->cluster->log, 0,
+    /* the first failure may be that of an endpoint, and has a line for it */
+
+    level = auth->failures ? ngx_etcd_cause_level(&auth->causes, status, text)
+                           : NGX_LOG_INFO;
+
+    ngx_log_error(level, auth->cluster->log, 0,
                   "etcd cluster \"%V\": authentication failed: %s: %V, "
                   "trying again",
                   &auth->cluster->conf->name,
@@ -168,8 +186,13 @@ ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_auth_set_unauthorized(ngx_etcd_auth_t *auth, ngx_uint_t unauthorized)
 {
-    if (auth->unauthorized != unauthorized) {
+    if (!unauthorized) {
+        (void) ngx_etcd_cause_forget(&auth->causes);
+    }
+
+    if (auth->unauthorized != unauthorized || unauthorized) {
         auth->unauthorized = unauthorized;
+        auth->cluster->endpoints.version++;
         auth->cluster->changed(auth->cluster->data);
     }
 }
@@ -201,7 +224,8 @@ ngx_etcd_auth_granted(ngx_etcd_auth_t *auth)
     ngx_etcd_cluster_t  *cluster;
 
     cluster = auth->cluster;
-    level = auth->unauthorized ? NGX_LOG_NOTICE : NGX_LOG_INFO;
+    level = ngx_etcd_cause_forget(&auth->causes) ? NGX_LOG_NOTICE
+                                                 : NGX_LOG_INFO;
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": user \"%V\" is authenticated",
@@ -267,9 +291,19 @@ ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
     cluster = auth->cluster;
     conf = cluster->conf;
 
-    level = auth->unauthorized ? NGX_LOG_DEBUG : NGX_LOG_ERR;
+    level = ngx_etcd_cause_level(&auth->causes, status, text);
 
-    if (conf->user.len) {
+    if (level != NGX_LOG_ERR) {
+        level = NGX_LOG_DEBUG;
+    }
+
+    if (conf->token) {
+        ngx_log_error(level, cluster->log, 0,
+                      "etcd cluster \"%V\": the token of \"token_file\" \"%V\" "
+                      "is refused: %s: %V", &conf->name, &conf->password_file,
+                      ngx_etcd_grpc_status_name(status), text);
+
+    } else if (conf->user.len) {
         ngx_log_error(level, cluster->log, 0,
                       "etcd cluster \"%V\": user \"%V\" is refused: %s: %V",
                       &conf->name, &conf->user,
@@ -283,6 +317,10 @@ ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
     }
 
     auth->failures++;
+
+    auth->refusal.data = auth->refusal_text;
+    auth->refusal.len = ngx_min(text->len, NGX_ETCD_AUTH_REFUSAL);
+    ngx_memcpy(auth->refusal.data, text->data, auth->refusal.len);
 
     ngx_etcd_auth_set_unauthorized(auth, 1);
     ngx_etcd_auth_later(auth, NGX_ETCD_AUTH_BACKOFF_MAX);
@@ -354,11 +392,82 @@ ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
     etcd__authenticate_request__init(&request);
 
     request.name = ngx_etcd_bytes(&auth->cluster->conf->user);
-    request.password = ngx_etcd_bytes(&auth->password);
+    request.password = ngx_etcd_bytes(&auth->file.password);
 
     if (ngx_etcd_grpc_request(h2, call, &request.base) != NGX_OK) {
         auth->failures++;
         ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+    }
+}
+
+
+/* Takes what the file has as the token.  NGX_ERROR: no memory. */
+
+static ngx_int_t
+ngx_etcd_auth_take(ngx_etcd_auth_t *auth)
+{
+    u_char  *token;
+
+    token = ngx_etcd_secret_alloc(auth->file.password.len, auth->cluster->log);
+    if (token == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(token, auth->file.password.data, auth->file.password.len);
+
+    ngx_etcd_auth_drop(&auth->token);
+
+    auth->token.data = token;
+    auth->token.len = auth->file.password.len;
+
+    return NGX_OK;
+}
+
+
+/* Returns 1 if the file has another token than that in use. */
+
+static ngx_uint_t
+ngx_etcd_auth_replaced(ngx_etcd_auth_t *auth)
+{
+    ngx_etcd_auth_password(auth);
+
+    return !ngx_etcd_str_equal(&auth->file.password, &auth->token);
+}
+
+
+/* A look at the file costs a system call, at most once a second. */
+
+static void
+ngx_etcd_auth_look(ngx_etcd_auth_t *auth)
+{
+    ngx_file_info_t           fi;
+    ngx_etcd_cluster_conf_t  *conf;
+
+    conf = auth->cluster->conf;
+
+    if (!conf->token
+        || auth->state != NGX_ETCD_AUTH_READY
+        || auth->file.looked == ngx_time())
+    {
+        return;
+    }
+
+    auth->file.looked = ngx_time();
+
+    if (ngx_file_info(conf->password_file.data, &fi) == NGX_FILE_ERROR
+        || (ngx_file_mtime(&fi) == auth->file.mtime
+            && ngx_file_uniq(&fi) == auth->file.uniq
+            && ngx_file_size(&fi) == auth->file.size))
+    {
+        return;
+    }
+
+    auth->file.mtime = ngx_file_mtime(&fi);
+    auth->file.uniq = ngx_file_uniq(&fi);
+    auth->file.size = ngx_file_size(&fi);
+
+    if (ngx_etcd_auth_replaced(auth) && ngx_etcd_auth_take(auth) == NGX_OK) {
+        auth->generation++;
     }
 }
 
@@ -369,6 +478,22 @@ ngx_etcd_auth_ask(void *data)
     ngx_etcd_auth_t *auth = data;
 
     ngx_etcd_http2_t  *h2;
+
+    if (auth->cluster->conf->token) {
+
+        /* whether etcd accepts the token shows with the next call */
+
+        ngx_etcd_auth_password(auth);
+
+        if (ngx_etcd_auth_take(auth) != NGX_OK) {
+            auth->failures++;
+            ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+            return;
+        }
+
+        ngx_etcd_auth_set_ready(auth);
+        return;
+    }
 
     auth->state = NGX_ETCD_AUTH_ASKING;
 
@@ -401,7 +526,7 @@ ngx_etcd_auth_timer(ngx_event_t *ev)
         return;
     }
 
-    if (auth->cluster->conf->user.len == 0) {
+    if (!ngx_etcd_cluster_authenticates(auth->cluster->conf)) {
 
         /* there is no token to request, but etcd may accept calls again */
 
@@ -444,17 +569,18 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
 
     auth->cluster = cluster;
     auth->channel = cluster->reads;
-    auth->state = conf->user.len ? NGX_ETCD_AUTH_WANTED : NGX_ETCD_AUTH_READY;
+    auth->state = ngx_etcd_cluster_authenticates(conf) ? NGX_ETCD_AUTH_WANTED
+                                                       : NGX_ETCD_AUTH_READY;
 
-    auth->password.data = ngx_etcd_secret_palloc(cluster->pool,
-                                                 NGX_ETCD_PASSWORD_MAX + 1);
-    if (auth->password.data == NULL) {
+    auth->file.password.data = ngx_etcd_secret_palloc(cluster->pool,
+                                                 NGX_ETCD_TOKEN_MAX + 1);
+    if (auth->file.password.data == NULL) {
         return NULL;
     }
 
     if (conf->password.len != 0) {
-        auth->password.len = conf->password.len;
-        ngx_memcpy(auth->password.data, conf->password.data,
+        auth->file.password.len = conf->password.len;
+        ngx_memcpy(auth->file.password.data, conf->password.data,
                    conf->password.len);
     }
 
@@ -486,7 +612,7 @@ ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
     ngx_etcd_auth_drop(&auth->token);
     ngx_etcd_auth_drop(&auth->answer);
 
-    ngx_explicit_memzero(auth->password.data, NGX_ETCD_PASSWORD_MAX);
+    ngx_explicit_memzero(auth->file.password.data, NGX_ETCD_TOKEN_MAX);
 }
 
 
@@ -515,6 +641,8 @@ ngx_uint_t
 ngx_etcd_auth_metadata(ngx_etcd_auth_t *auth, ngx_keyval_t *md,
     ngx_uint_t *generation)
 {
+    ngx_etcd_auth_look(auth);
+
     *generation = auth->generation;
 
     if (auth->token.len == 0) {
@@ -540,6 +668,11 @@ ngx_etcd_auth_renew(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
 
     if (ngx_current_msec - auth->since > NGX_ETCD_AUTH_HELD) {
         auth->failures = 0;
+    }
+
+    if (cluster->conf->token && ngx_etcd_auth_replaced(auth)) {
+        auth->state = NGX_ETCD_AUTH_WANTED;
+        return;
     }
 
     ngx_etcd_auth_drop(&auth->token);
@@ -569,6 +702,7 @@ ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_str_t *text)
 {
     if (auth->token.len != 0
+        && !auth->cluster->conf->token
         && auth->state == NGX_ETCD_AUTH_READY
         && generation == auth->generation)
     {
@@ -577,55 +711,24 @@ ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
 }
 
 
-/* Returns 1 if the error is about the token, not about the request. */
-
-static ngx_uint_t
-ngx_etcd_auth_refusal(ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
-        return 1;
-    }
-
-    return status == NGX_ETCD_GRPC_INVALID_ARGUMENT
-           && (ngx_etcd_auth_says(text, "user name is empty")
-               || ngx_etcd_auth_says(text, "revision of auth store is old"));
-}
-
-
-static ngx_uint_t
-ngx_etcd_auth_is_new(ngx_etcd_auth_t *auth)
-{
-    return auth->token.len != 0
-           && ngx_current_msec - auth->issued < NGX_ETCD_AUTH_SPREAD;
-}
-
-
-static void
-ngx_etcd_auth_repeat(ngx_etcd_auth_t *auth)
-{
-    ngx_msec_t  delay;
-
-    delay = NGX_ETCD_AUTH_REPEAT << ngx_min(auth->repeats, 10);
-    auth->repeats++;
-
-    ngx_log_debug2(NGX_LOG_DEBUG_EVENT, auth->cluster->log, 0,
-                   "etcd cluster \"%V\": the new token is not known yet, "
-                   "again in %M ms", &auth->cluster->conf->name, delay);
-
-    auth->state = NGX_ETCD_AUTH_SPREADING;
-
-    ngx_add_timer(&auth->timer, delay);
-}
-
-
 ngx_uint_t
 ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_etcd_channel_t *channel,
     ngx_uint_t generation, ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    if (!ngx_etcd_auth_refusal(status, text)
-        && (status != NGX_ETCD_GRPC_PERMISSION_DENIED
-            || !ngx_etcd_auth_outdated(auth, generation)))
-    {
+    ngx_msec_t  delay;
+    ngx_uint_t  refused;
+
+    /* the error is about the token, not about the request */
+
+    refused = status == NGX_ETCD_GRPC_UNAUTHENTICATED
+              || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
+                  && ngx_etcd_auth_outdated(auth, generation))
+              || (status == NGX_ETCD_GRPC_INVALID_ARGUMENT
+                  && (ngx_etcd_auth_says(text, "user name is empty")
+                      || ngx_etcd_auth_says(text,
+                                            "revision of auth store is old")));
+
+    if (!refused) {
         return 0;
     }
 
@@ -636,8 +739,20 @@ ngx_etcd_auth_refused(ngx_etcd_auth_t *auth, ngx_etcd_channel_t *channel,
         return 1;
     }
 
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED && ngx_etcd_auth_is_new(auth)) {
-        ngx_etcd_auth_repeat(auth);
+    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
+        && auth->token.len != 0
+        && ngx_current_msec - auth->issued < NGX_ETCD_AUTH_SPREAD)
+    {
+        delay = NGX_ETCD_AUTH_REPEAT << ngx_min(auth->repeats, 10);
+        auth->repeats++;
+
+        ngx_log_debug2(NGX_LOG_DEBUG_EVENT, auth->cluster->log, 0,
+                       "etcd cluster \"%V\": the new token is not known yet, "
+                       "again in %M ms", &auth->cluster->conf->name, delay);
+
+        auth->state = NGX_ETCD_AUTH_SPREADING;
+        ngx_add_timer(&auth->timer, delay);
+
         return 1;
     }
 
@@ -659,7 +774,7 @@ ngx_etcd_auth_forbids(ngx_etcd_grpc_status_e status, ngx_str_t *text)
 ngx_uint_t
 ngx_etcd_auth_outdated(ngx_etcd_auth_t *auth, ngx_uint_t generation)
 {
-    return auth->cluster->conf->user.len != 0
+    return ngx_etcd_cluster_authenticates(auth->cluster->conf)
            && (auth->state != NGX_ETCD_AUTH_READY
                || auth->token.len == 0
                || generation != auth->generation);

@@ -15,6 +15,11 @@
  * NGX_ETCD_AUTH_SPREAD ms.  After that, the next one is requested from the
  * endpoint that rejected it, which knows what it has issued.
  *
+ * With "token_file" nothing is requested: the token is what the file has.  The
+ * file is read again when it has changed, which is looked for once a second
+ * while calls are made, and when etcd rejects the token; if the file has the
+ * same token then, the calls wait, and try it again.
+ *
  * A call is made like this:
  *
  *     if (!ngx_etcd_auth_ready(auth)) {
@@ -46,6 +51,8 @@
 
 #define NGX_ETCD_AUTH_METADATA     1       /* entries at most */
 
+#define NGX_ETCD_AUTH_REFUSAL      128     /* bytes of etcd's text */
+
 #define NGX_ETCD_AUTH_ATTEMPT      1000    /* ms, doubled with every failure */
 #define NGX_ETCD_AUTH_BACKOFF_MAX  10000   /* ms, while the user is refused */
 
@@ -71,6 +78,20 @@ typedef enum {
 } ngx_etcd_auth_state_e;
 
 
+/* "password_file" or "token_file" */
+
+typedef struct {
+    ngx_str_t                    password;     /* or token */
+    char                        *fault;        /* the last one, logged */
+    time_t                       looked;       /* at a token */
+    time_t                       mtime;        /* of the file then */
+    ngx_file_uniq_t              uniq;
+    off_t                        size;
+    unsigned                     readable:1;   /* the file was read */
+    unsigned                     unreadable:1; /* was logged */
+} ngx_etcd_auth_file_t;
+
+
 struct ngx_etcd_auth_s {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_channel_t          *channel;      /* to request a token */
@@ -79,9 +100,10 @@ struct ngx_etcd_auth_s {
                                                   again */
     ngx_uint_t                   failures;     /* in a row */
     ngx_uint_t                   unauthorized; /* etcd refuses the user */
+    ngx_str_t                    refusal;      /* the last text of etcd */
+    ngx_etcd_auth_file_t         file;
     ngx_str_t                    token;        /* on the heap; empty: none */
     ngx_str_t                    answer;       /* the token just received */
-    ngx_str_t                    password;
     ngx_msec_t                   since;        /* time of READY */
     ngx_msec_t                   issued;       /* time of the token */
     ngx_uint_t                   repeats;      /* of the token, in a row */
@@ -91,10 +113,9 @@ struct ngx_etcd_auth_s {
     ngx_event_t                  timer;
     ngx_event_t                  wake;         /* posted */
     ngx_queue_t                  waiters;
-    char                        *fault;        /* last fault of password_file,
-                                                  logged */
+    ngx_etcd_causes_t            causes;       /* of failures in a row */
     unsigned                     disabled:1;   /* was logged */
-    unsigned                     unreadable:1; /* was logged */
+    u_char                       refusal_text[NGX_ETCD_AUTH_REFUSAL];
 };
 
 
@@ -133,7 +154,8 @@ ngx_uint_t ngx_etcd_auth_refused(ngx_etcd_auth_t *auth,
 /*
  * A call with a token was not answered.  An etcd that was restored from a
  * backup delays a call until it applies the raft index in the call's token,
- * possibly forever: the next call gets another token.
+ * possibly forever: the next call gets another token.  A token of a file has no
+ * raft index.
  */
 void ngx_etcd_auth_unanswered(ngx_etcd_auth_t *auth, ngx_uint_t generation,
     ngx_str_t *text);

@@ -80,7 +80,7 @@ ngx_etcd_channel_ready(ngx_etcd_subchannel_t *subchannel)
     }
 
     if (channel == cluster->streams) {
-        cluster->reconnects += channel->connected;
+        cluster->counts.reconnects += channel->connected;
         channel->connected = 1;
     }
 
@@ -203,16 +203,42 @@ ngx_etcd_channel_stay(ngx_etcd_channel_t *channel, ngx_str_t *reason)
                   "etcd cluster \"%V\": endpoint %V is not back: %V",
                   &cluster->conf->name, &place->endpoint->url, reason);
 
-    ngx_etcd_endpoints_failed(&cluster->endpoints, place, 0);
+    ngx_etcd_endpoints_failed(&cluster->endpoints, place, 0, reason);
     ngx_etcd_channel_settle(channel);
 
     cluster->changed(cluster->data);
 }
 
 
+/* An endpoint that is away is one cause, however the connection ends. */
+
+static ngx_uint_t
+ngx_etcd_channel_cause(ngx_etcd_cluster_t *cluster, ngx_str_t *reason)
+{
+    char       **p;
+    size_t       len;
+    ngx_str_t    none = ngx_null_string;
+
+    static char *lost[] = {
+        "connect()", "recv()", "send()", "connection closed by peer",
+        "it is shutting down (GOAWAY)", NULL
+    };
+
+    for (p = lost; *p != NULL; p++) {
+        len = ngx_strlen(*p);
+
+        if (reason->len >= len && ngx_strncmp(reason->data, *p, len) == 0) {
+            return ngx_etcd_cause_level(&cluster->causes, 0, &none);
+        }
+    }
+
+    return ngx_etcd_cause_level(&cluster->causes, 0, reason);
+}
+
+
 /*
- * Logs an outage as an error once, although both channels notice it, and
- * recurring outages at most once in NGX_ETCD_CLUSTER_QUIET ms.
+ * Logs each cause of an outage as an error once, although both channels notice
+ * it, and recurring outages at most once in NGX_ETCD_CLUSTER_QUIET ms.
  */
 
 static void
@@ -224,15 +250,20 @@ ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     cluster = channel->cluster;
     level = NGX_LOG_INFO;
 
+    if (!cluster->streams->outage
+        && !channel->outage
+        && ngx_current_msec - cluster->reported > NGX_ETCD_CLUSTER_QUIET)
+    {
+        (void) ngx_etcd_cause_forget(&cluster->causes);
+    }
+
     /* an endpoint of another cluster has a line of its own */
 
-    if (!channel->outage
-        && channel->subchannel->place->foreign == 0
-        && (cluster->reported == 0
-            || ngx_current_msec - cluster->reported
-               > NGX_ETCD_CLUSTER_QUIET))
-    {
-        level = NGX_LOG_ERR;
+    if (channel->subchannel->place->foreign == 0) {
+        level = ngx_etcd_channel_cause(cluster, reason);
+    }
+
+    if (level == NGX_LOG_ERR) {
         channel->outage = 1;
         cluster->reported = ngx_current_msec;
     }
@@ -281,7 +312,8 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     }
 
     ngx_etcd_channel_report(channel, reason);
-    ngx_etcd_endpoints_failed(endpoints, channel->subchannel->place, held);
+    ngx_etcd_endpoints_failed(endpoints, channel->subchannel->place, held,
+                              reason);
 
     /*
      * The first failure is followed by another endpoint at once.  The backoff
@@ -338,7 +370,7 @@ ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
         /* no read waits now: the next one connects, with its own backoff */
 
         ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place,
-                                  ngx_etcd_channel_held(channel));
+                                  ngx_etcd_channel_held(channel), reason);
 
         channel->answered = 0;
         channel->next = ngx_etcd_endpoints_choose(&cluster->endpoints,
@@ -380,6 +412,17 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
 
     if (place == NULL || place->endpoint == NULL) {
         place = ngx_etcd_endpoints_choose(&cluster->endpoints, NULL);
+    }
+
+    if (place == NULL) {
+
+        /* ngx_etcd_channel_learned() ends the pause */
+
+        ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_BACKOFF);
+
+        ngx_add_timer(&channel->timer,
+                      ngx_etcd_backoff(cluster, channel->failures++));
+        return;
     }
 
     ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
@@ -519,6 +562,24 @@ ngx_etcd_channel_hasten(ngx_etcd_channel_t *channel)
 {
     if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
         ngx_etcd_backoff_hasten(&channel->timer);
+    }
+}
+
+
+void
+ngx_etcd_channel_learned(ngx_etcd_channel_t *channel)
+{
+    if (channel->next != NULL) {
+        return;
+    }
+
+    if (channel == channel->cluster->streams) {
+        channel->next = ngx_etcd_endpoints_home(&channel->cluster->endpoints);
+    }
+
+    if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
+        channel->failures = 0;
+        ngx_add_timer(&channel->timer, 1);
     }
 }
 

@@ -112,6 +112,12 @@ void ngx_etcd_channel_linger(ngx_etcd_channel_t *channel);
 /* Shortens a pause before the next attempt to NGX_ETCD_BACKOFF_URGENT. */
 void ngx_etcd_channel_hasten(ngx_etcd_channel_t *channel);
 
+/*
+ * Endpoints were learned: a channel that had none to connect to tries now, the
+ * streams channel begins with its home.
+ */
+void ngx_etcd_channel_learned(ngx_etcd_channel_t *channel);
+
 /* a call was answered: earlier failures do not count any more */
 void ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel);
 

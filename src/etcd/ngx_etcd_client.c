@@ -13,7 +13,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
 #include <ngx_etcd_maintenance.h>
-#include <ngx_etcd_str.h>
+#include <ngx_etcd_srv.h>
 
 
 /*
@@ -21,164 +21,6 @@
  * member may not know the others any more, and an endpoint may have become part
  * of another cluster.
  */
-
-static ngx_uint_t
-ngx_etcd_auto_sync_usable(ngx_etcd_auto_sync_t *sync,
-    Etcd__MemberListResponse *response)
-{
-    uint64_t  known;
-
-    known = sync->cluster->cluster_id;
-
-    if (response->header == NULL
-        || (known != 0 && response->header->cluster_id != known))
-    {
-        return 0;
-    }
-
-    return response->n_members != 0;
-}
-
-
-static char *
-ngx_etcd_auto_sync_unfit(ngx_etcd_cluster_conf_t *conf,
-    ngx_etcd_endpoint_t *endpoint)
-{
-    ngx_uint_t            i, plain;
-    ngx_etcd_endpoint_t  *configured;
-
-    plain = 0;
-    configured = conf->endpoints.elts;
-
-    for (i = 0; i < conf->endpoints.nelts; i++) {
-        plain |= !configured[i].secure;
-    }
-
-    if (endpoint->addr.sockaddr == NULL && conf->resolver == NULL) {
-        return "it has a host name, and there is no \"resolver\"";
-    }
-
-    if (endpoint->secure && conf->ssl == NULL) {
-        return "it is https, and there is no \"ssl_trusted_certificate\"";
-    }
-
-    /*
-     * a token must not be sent in plain text unless the configuration does so
-     */
-
-    if (!endpoint->secure && !plain) {
-        return "it is not https, as all \"endpoints\" are";
-    }
-
-    /* a local address means another host here than on the member */
-
-    if (endpoint->local && !ngx_etcd_cluster_local(conf)) {
-        return "it is an address of the local machine";
-    }
-
-    return NULL;
-}
-
-
-/*
- * Returns NULL if the endpoints have taken over the pool, or why the URL cannot
- * be used.
- */
-
-static char *
-ngx_etcd_auto_sync_take(ngx_etcd_auto_sync_t *sync, ngx_pool_t *pool,
-    ProtobufCBinaryData *url)
-{
-    char                 *reason;
-    ngx_etcd_cluster_t   *cluster;
-    ngx_etcd_endpoint_t  *endpoint;
-
-    cluster = sync->cluster;
-
-    if (url->len == 0 || url->len > NGX_ETCD_URL_MAX) {
-        return "it is empty or too long";
-    }
-
-    endpoint = ngx_pcalloc(pool, sizeof(ngx_etcd_endpoint_t));
-    if (endpoint == NULL) {
-        return "no memory";
-    }
-
-    endpoint->url.len = url->len;
-    endpoint->url.data = ngx_pnalloc(pool, url->len);
-    if (endpoint->url.data == NULL) {
-        return "no memory";
-    }
-
-    ngx_memcpy(endpoint->url.data, url->data, url->len);
-
-    reason = ngx_etcd_endpoint_parse(pool, endpoint);
-
-    if (reason == NULL) {
-        reason = ngx_etcd_auto_sync_unfit(cluster->conf, endpoint);
-    }
-
-    if (reason == NULL
-        && ngx_etcd_endpoints_merge_add(&cluster->endpoints, pool, endpoint)
-           != NGX_OK)
-    {
-        reason = "there are too many endpoints";
-    }
-
-    return reason;
-}
-
-
-static void
-ngx_etcd_auto_sync_report(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url,
-    char *reason)
-{
-    uint32_t             crc;
-    ngx_uint_t           n;
-    ngx_etcd_cluster_t  *cluster;
-
-    crc = ngx_crc32_long(url->data, url->len);
-
-    for (n = 0; n < sync->nreported; n++) {
-        if (sync->reported[n] == crc) {
-            return;
-        }
-    }
-
-    if (n == NGX_ETCD_AUTO_SYNC_REPORTS) {
-        return;
-    }
-
-    sync->reported[sync->nreported++] = crc;
-
-    cluster = sync->cluster;
-
-    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
-                  "etcd cluster \"%V\": advertised URL \"%V\" is ignored: %s",
-                  &cluster->conf->name,
-                  ngx_etcd_shown_bytes(url->data, url->len), reason);
-}
-
-
-static void
-ngx_etcd_auto_sync_url(ngx_etcd_auto_sync_t *sync, ProtobufCBinaryData *url)
-{
-    char        *reason;
-    ngx_pool_t  *pool;
-
-    pool = ngx_create_pool(1024, sync->cluster->log);
-    if (pool == NULL) {
-        return;
-    }
-
-    reason = ngx_etcd_auto_sync_take(sync, pool, url);
-
-    if (reason != NULL) {
-        ngx_destroy_pool(pool);
-        ngx_etcd_auto_sync_report(sync, url, reason);
-    }
-}
-
 
 static void
 ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
@@ -188,14 +30,16 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
     Etcd__Member        *member;
     ngx_etcd_cluster_t  *cluster;
 
-    if (!ngx_etcd_auto_sync_usable(sync, response)) {
-        return;
-    }
-
     n = 0;
     cluster = sync->cluster;
 
-    ngx_etcd_endpoints_merge_begin(&cluster->endpoints);
+    if (response->n_members == 0
+        || response->header == NULL
+        || (cluster->cluster_id != 0
+            && cluster->cluster_id != response->header->cluster_id))
+    {
+        return;
+    }
 
     for (i = 0; i < response->n_members; i++) {
         member = response->members[i];
@@ -208,12 +52,14 @@ ngx_etcd_auto_sync_merge(ngx_etcd_auto_sync_t *sync,
 
         for (k = 0; k < member->n_clienturls; k++) {
             if (n++ < NGX_ETCD_AUTO_SYNC_URLS) {
-                ngx_etcd_auto_sync_url(sync, &member->clienturls[k]);
+                ngx_etcd_learn_url(&sync->learn, member->clienturls[k].data,
+                                   member->clienturls[k].len);
             }
         }
     }
 
-    ngx_etcd_endpoints_merge_end(&cluster->endpoints);
+    ngx_etcd_endpoints_merge_end(&cluster->endpoints,
+                                 NGX_ETCD_ENDPOINT_ADVERTISED);
 
     /* the home may have changed */
 
@@ -279,6 +125,8 @@ ngx_etcd_auto_sync_create(ngx_etcd_cluster_t *cluster)
     }
 
     sync->cluster = cluster;
+    sync->learn.cluster = cluster;
+    sync->learn.source = NGX_ETCD_ENDPOINT_ADVERTISED;
 
     etcd__member_list_request__init(&sync->request);
 
@@ -356,6 +204,14 @@ ngx_etcd_client_create(ngx_etcd_cluster_conf_t *conf,
         return NULL;
     }
 
+    if (conf->srv.len != 0) {
+        cluster->srv = ngx_etcd_srv_create(cluster);
+        if (cluster->srv == NULL) {
+            ngx_destroy_pool(pool);
+            return NULL;
+        }
+    }
+
     if (conf->auto_sync != 0) {
         cluster->auto_sync = ngx_etcd_auto_sync_create(cluster);
         if (cluster->auto_sync == NULL) {
@@ -371,13 +227,21 @@ ngx_etcd_client_create(ngx_etcd_cluster_conf_t *conf,
 void
 ngx_etcd_client_destroy(ngx_etcd_cluster_t *cluster)
 {
+    ngx_uint_t   i;
+    ngx_pool_t  *pool;
+
+    if (cluster->srv != NULL) {
+        ngx_etcd_srv_destroy(cluster->srv);
+    }
+
     if (cluster->auto_sync != NULL) {
         ngx_etcd_event_stop(&cluster->auto_sync->timer);
         ngx_etcd_unary_cancel(&cluster->auto_sync->unary);
     }
 
     if (cluster->server_version != NULL) {
-        ngx_etcd_server_version_destroy(cluster->server_version);
+        ngx_etcd_waiter_forget(&cluster->server_version->waiter);
+        ngx_etcd_grpc_cancel(&cluster->server_version->call);
     }
 
     ngx_etcd_auth_destroy(cluster->auth);
@@ -387,8 +251,15 @@ ngx_etcd_client_destroy(ngx_etcd_cluster_t *cluster)
 
     ngx_etcd_vote_destroy(cluster->vote);
 
-    ngx_etcd_endpoints_done(&cluster->endpoints);
-    ngx_etcd_history_done(cluster);
+    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
+        pool = cluster->endpoints.places[i].pool;
+
+        if (pool != NULL) {
+            ngx_destroy_pool(pool);
+        }
+    }
+
+    ngx_etcd_event_stop(&cluster->history.tell);
 
     ngx_destroy_pool(cluster->pool);
 }

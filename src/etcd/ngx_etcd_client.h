@@ -5,7 +5,8 @@
  * A client of an etcd cluster: creates the cluster with its endpoints, its
  * authentication, and two channels.  Long-lived streams and bulk reads use
  * separate channels, because large responses delay the events of watches.
- * With "auto_sync" it keeps the endpoints as the members advertise them.
+ * With "auto_sync" it keeps the endpoints as the members advertise them, and
+ * ngx_etcd_srv.h as SRV records name them.
  */
 
 
@@ -17,6 +18,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_cluster.h>
+#include <ngx_etcd_learn.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include <ngx_etcd_unary.h>
 
@@ -36,7 +38,6 @@
                                                within */
 #define NGX_ETCD_AUTO_SYNC_URLS     64      /* of one answer, the rest is
                                                ignored */
-#define NGX_ETCD_AUTO_SYNC_REPORTS  16      /* unusable URLs that are logged */
 
 
 struct ngx_etcd_auto_sync_s {
@@ -44,8 +45,7 @@ struct ngx_etcd_auto_sync_s {
     ngx_etcd_unary_t                    unary;
     Etcd__MemberListRequest             request;
     ngx_event_t                         timer;
-    uint32_t                            reported[NGX_ETCD_AUTO_SYNC_REPORTS];
-    ngx_uint_t                          nreported;
+    ngx_etcd_learn_t                    learn;
 };
 
 

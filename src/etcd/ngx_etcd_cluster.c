@@ -46,7 +46,7 @@ ngx_msec_t
 ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster)
 {
     return cluster->conf->ping_interval
-           << ngx_min(cluster->too_many_pings, NGX_ETCD_CLUSTER_PINGS);
+           << ngx_min(cluster->counts.too_many_pings, NGX_ETCD_CLUSTER_PINGS);
 }
 
 
@@ -262,7 +262,13 @@ ngx_etcd_endpoints_draw_home(ngx_etcd_endpoints_t *endpoints)
 {
     ngx_uint_t  i, n;
 
-    n = (ngx_uint_t) ngx_random() % ngx_etcd_endpoints_count(endpoints);
+    n = ngx_etcd_endpoints_count(endpoints);
+
+    if (n == 0) {
+        return;
+    }
+
+    n = (ngx_uint_t) ngx_random() % n;
 
     for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
         if (endpoints->places[i].endpoint != NULL && n-- == 0) {
@@ -299,24 +305,14 @@ ngx_etcd_endpoints_init(ngx_etcd_endpoints_t *endpoints, ngx_array_t *array,
 }
 
 
-void
-ngx_etcd_endpoints_done(ngx_etcd_endpoints_t *endpoints)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
-        if (endpoints->places[i].pool != NULL) {
-            ngx_destroy_pool(endpoints->places[i].pool);
-            endpoints->places[i].pool = NULL;
-        }
-    }
-}
-
-
 ngx_etcd_place_t *
 ngx_etcd_endpoints_home(ngx_etcd_endpoints_t *endpoints)
 {
-    return &endpoints->places[endpoints->home];
+    ngx_etcd_place_t  *place;
+
+    place = &endpoints->places[endpoints->home];
+
+    return (place->endpoint != NULL) ? place : NULL;
 }
 
 
@@ -382,38 +378,22 @@ ngx_etcd_endpoints_count(ngx_etcd_endpoints_t *endpoints)
 
 
 void
-ngx_etcd_endpoints_connecting(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place)
+ngx_etcd_endpoints_move(ngx_etcd_endpoints_t *endpoints,
+    ngx_etcd_place_t *place, ngx_etcd_endpoint_state_e from,
+    ngx_etcd_endpoint_state_e to)
 {
-    place->connecting++;
-    place->tried = ngx_etcd_clock();
+    place->connecting -= (from == NGX_ETCD_ENDPOINT_CONNECTING);
+    place->connected -= (from == NGX_ETCD_ENDPOINT_CONNECTED);
 
-    endpoints->version++;
-}
+    if (to == NGX_ETCD_ENDPOINT_CONNECTING) {
+        place->connecting++;
+        place->tried = ngx_etcd_clock();
+    }
 
-
-void
-ngx_etcd_endpoints_connected(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place)
-{
-    place->connecting--;
-    place->connected++;
-    place->failed = 0;
-    place->until = 0;
-
-    endpoints->version++;
-}
-
-
-void
-ngx_etcd_endpoints_left(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place, ngx_uint_t connected)
-{
-    if (connected) {
-        place->connected--;
-
-    } else {
-        place->connecting--;
+    if (to == NGX_ETCD_ENDPOINT_CONNECTED) {
+        place->connected++;
+        place->failed = 0;
+        place->until = 0;
     }
 
     endpoints->version++;
@@ -422,13 +402,20 @@ ngx_etcd_endpoints_left(ngx_etcd_endpoints_t *endpoints,
 
 void
 ngx_etcd_endpoints_failed(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place, ngx_uint_t proved)
+    ngx_etcd_place_t *place, ngx_uint_t proved, ngx_str_t *reason)
 {
     ngx_msec_t  max;
 
     if (proved) {
         place->failures = 0;
     }
+
+    if (place->failures == 0) {
+        place->since = ngx_time();
+    }
+
+    place->error_len = ngx_min(reason->len, NGX_ETCD_ENDPOINTS_ERROR);
+    ngx_memcpy(place->error, reason->data, place->error_len);
 
     max = (ngx_msec_t) NGX_ETCD_ENDPOINTS_ASIDE << ngx_min(place->failures, 10);
     max = ngx_min(max, NGX_ETCD_ENDPOINTS_ASIDE_MAX);
@@ -498,20 +485,9 @@ ngx_etcd_endpoints_learned(ngx_etcd_place_t *place)
 }
 
 
-void
-ngx_etcd_endpoints_merge_begin(ngx_etcd_endpoints_t *endpoints)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
-        endpoints->places[i].listed = 0;
-    }
-}
-
-
 ngx_int_t
 ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
-    ngx_etcd_endpoint_t *endpoint)
+    ngx_etcd_endpoint_t *endpoint, ngx_etcd_endpoint_source_e source)
 {
     ngx_uint_t         i;
     ngx_etcd_place_t  *place, *vacant;
@@ -527,7 +503,7 @@ ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
         }
 
         if (ngx_etcd_endpoint_equal(place->endpoint, endpoint)) {
-            place->listed = 1;
+            place->listed |= (place->source == source);
             ngx_destroy_pool(pool);
             return NGX_OK;
         }
@@ -540,6 +516,7 @@ ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
     ngx_memzero(vacant, sizeof(ngx_etcd_place_t));
 
     vacant->endpoint = endpoint;
+    vacant->source = source;
     vacant->pool = pool;
     vacant->listed = 1;
 
@@ -584,7 +561,8 @@ ngx_etcd_endpoints_drop(ngx_etcd_endpoints_t *endpoints,
 
 
 void
-ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints)
+ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints,
+    ngx_etcd_endpoint_source_e source)
 {
     ngx_uint_t         i;
     ngx_etcd_place_t  *place;
@@ -592,11 +570,17 @@ ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints)
     for (i = 0; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
         place = &endpoints->places[i];
 
-        if (place->pool != NULL && !place->listed
+        if (place->pool == NULL || place->source != source) {
+            continue;
+        }
+
+        if (!place->listed
             && place->connecting == 0 && place->connected == 0)
         {
             ngx_etcd_endpoints_drop(endpoints, place);
         }
+
+        place->listed = 0;
     }
 }
 

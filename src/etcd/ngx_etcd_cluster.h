@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc.h>
@@ -24,8 +25,9 @@
 
 /*
  * The endpoints of a cluster as one client knows them: the configured ones,
- * which always stay, and the ones that members advertise; the results of the
- * last attempts at each, and the choice of the next one.
+ * which always stay, and the ones that SRV records name or members advertise;
+ * the results of the last attempts at each, and the choice of the next one.
+ * There is none until name servers have answered, if none is configured.
  *
  * An endpoint that fails is set aside for a random time, which may be longer
  * with each failure in a row.  The next endpoint is drawn among the others, so
@@ -42,6 +44,10 @@
 
 #define NGX_ETCD_ENDPOINTS_MAX    16
 
+/* bytes of the last error of an endpoint that are remembered */
+
+#define NGX_ETCD_ENDPOINTS_ERROR  128
+
 /* ms set aside: a random time up to BASE * 2^(failures - 1), up to MAX */
 
 #define NGX_ETCD_ENDPOINTS_ASIDE   5000
@@ -56,8 +62,16 @@ typedef enum {
 } ngx_etcd_endpoint_state_e;
 
 
+typedef enum {
+    NGX_ETCD_ENDPOINT_CONFIGURED = 0,
+    NGX_ETCD_ENDPOINT_ADVERTISED,               /* by a member */
+    NGX_ETCD_ENDPOINT_SRV                       /* named by a SRV record */
+} ngx_etcd_endpoint_source_e;
+
+
 typedef struct {
     ngx_etcd_endpoint_t         *endpoint;      /* NULL: free */
+    ngx_etcd_endpoint_source_e   source;
     ngx_pool_t                  *pool;          /* of a learned endpoint */
     uint64_t                     until;         /* ngx_etcd_clock(), until then
                                                    set aside */
@@ -68,8 +82,12 @@ typedef struct {
                                                    of the cluster in use */
     ngx_uint_t                   connecting;    /* subchannels in this state */
     ngx_uint_t                   connected;
+    time_t                       since;         /* of the first failure in a
+                                                   row */
+    size_t                       error_len;     /* of the last one */
+    u_char                       error[NGX_ETCD_ENDPOINTS_ERROR];
     unsigned                     failed:1;      /* at the last attempt */
-    unsigned                     listed:1;      /* still advertised */
+    unsigned                     listed:1;      /* added by this merge */
 } ngx_etcd_place_t;
 
 
@@ -88,12 +106,14 @@ typedef struct {
 } ngx_etcd_endpoints_t;
 
 
-/* The array of ngx_etcd_endpoint_t must stay.  Draws the home. */
+/*
+ * The array of ngx_etcd_endpoint_t must stay.  Draws the home.  The pools of
+ * learned endpoints are destroyed by the owner.
+ */
 void ngx_etcd_endpoints_init(ngx_etcd_endpoints_t *endpoints,
     ngx_array_t *array, ngx_log_t *log);
-void ngx_etcd_endpoints_done(ngx_etcd_endpoints_t *endpoints);
 
-/* Returns the home, which exists at all times. */
+/* Returns the home; NULL: there are no endpoints. */
 ngx_etcd_place_t *ngx_etcd_endpoints_home(ngx_etcd_endpoints_t *endpoints);
 
 /*
@@ -104,27 +124,23 @@ ngx_etcd_place_t *ngx_etcd_endpoints_home(ngx_etcd_endpoints_t *endpoints);
 ngx_etcd_place_t *ngx_etcd_endpoints_choose(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *except);
 
-/* Returns the number of endpoints, at least 1. */
+/* Returns the number of endpoints; 0: SRV records are awaited. */
 ngx_uint_t ngx_etcd_endpoints_count(ngx_etcd_endpoints_t *endpoints);
 
 /*
- * A subchannel reports its progress at a place: connecting(), connected() when
- * it is ready, left() when it is closed in either state, with "connected" set
- * if connected() was called.
+ * A subchannel reports its progress at a place: from UNUSED to CONNECTING, to
+ * CONNECTED when it is ready, and back to UNUSED when it is closed.
  */
-void ngx_etcd_endpoints_connecting(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place);
-void ngx_etcd_endpoints_connected(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place);
-void ngx_etcd_endpoints_left(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place, ngx_uint_t connected);
+void ngx_etcd_endpoints_move(ngx_etcd_endpoints_t *endpoints,
+    ngx_etcd_place_t *place, ngx_etcd_endpoint_state_e from,
+    ngx_etcd_endpoint_state_e to);
 
 /*
  * The endpoint failed and is set aside.  If its connection was stable before
  * ("proved"), this is its first failure in a row.
  */
 void ngx_etcd_endpoints_failed(ngx_etcd_endpoints_t *endpoints,
-    ngx_etcd_place_t *place, ngx_uint_t proved);
+    ngx_etcd_place_t *place, ngx_uint_t proved, ngx_str_t *reason);
 
 /*
  * Returns 1 if each endpoint has failed at that time or later, by
@@ -137,21 +153,23 @@ ngx_uint_t ngx_etcd_endpoints_silent(ngx_etcd_endpoints_t *endpoints,
 void ngx_etcd_endpoints_set_current(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 
-/* The state of an endpoint, and whether a member has advertised it. */
+/* The state of an endpoint, and whether it is not of the configuration. */
 ngx_etcd_endpoint_state_e ngx_etcd_endpoints_state(ngx_etcd_place_t *place);
 ngx_uint_t ngx_etcd_endpoints_learned(ngx_etcd_place_t *place);
 
 /*
- * Merges the endpoints that members advertise: begin(), add() for each, end(),
- * which drops learned endpoints that were not added again and are not in use.
+ * Merges the endpoints of a source: add() for each, then end(), which drops
+ * the source's endpoints that were not added again and are not in use.  Of two
+ * sources that name the same endpoint, the first one owns it.
  *
  * add() takes over the pool, which holds the endpoint, if it returns NGX_OK.
  * NGX_DECLINED: all places are taken.
  */
-void ngx_etcd_endpoints_merge_begin(ngx_etcd_endpoints_t *endpoints);
 ngx_int_t ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints,
-    ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint);
-void ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints);
+    ngx_pool_t *pool, ngx_etcd_endpoint_t *endpoint,
+    ngx_etcd_endpoint_source_e source);
+void ngx_etcd_endpoints_merge_end(ngx_etcd_endpoints_t *endpoints,
+    ngx_etcd_endpoint_source_e source);
 
 
 /* ms between two outages that are logged as errors */
@@ -173,6 +191,7 @@ typedef struct ngx_etcd_cluster_s    ngx_etcd_cluster_t;
 typedef struct ngx_etcd_channel_s    ngx_etcd_channel_t;
 typedef struct ngx_etcd_auth_s       ngx_etcd_auth_t;
 typedef struct ngx_etcd_auto_sync_s  ngx_etcd_auto_sync_t;
+typedef struct ngx_etcd_srv_s        ngx_etcd_srv_t;
 typedef struct ngx_etcd_server_version_s  ngx_etcd_server_version_t;
 typedef struct ngx_etcd_vote_s       ngx_etcd_vote_t;
 
@@ -182,10 +201,14 @@ typedef struct ngx_etcd_vote_s       ngx_etcd_vote_t;
 typedef struct {
     ngx_str_t                    name;
     ngx_array_t                  endpoints;     /* of ngx_etcd_endpoint_t */
+    ngx_str_t                    srv;           /* SRV records of this name
+                                                   name more endpoints; empty:
+                                                   none */
     ngx_str_t                    key_namespace;
     ngx_str_t                    user;          /* empty: none */
-    ngx_str_t                    password_file;
+    ngx_str_t                    password_file; /* or token_file */
     ngx_str_t                    password;      /* first line of the file */
+    ngx_uint_t                   token;         /* 1: the line is a token */
     ngx_msec_t                   connect_timeout;
     ngx_msec_t                   request_timeout;
     ngx_msec_t                   ping_interval;
@@ -195,7 +218,7 @@ typedef struct {
     ngx_etcd_ssl_t              *ssl;           /* loaded if an endpoint is
                                                    https */
     ngx_resolver_t              *resolver;      /* NULL unless configured;
-                                                   required by host names */
+                                                   required by "srv" */
     ngx_msec_t                   resolver_timeout;
     ngx_msec_t                   rebalance;     /* 0: never */
     ngx_msec_t                   auto_sync;     /* 0: never */
@@ -204,6 +227,39 @@ typedef struct {
                                                    own */
     ngx_uint_t                   epoch;         /* of the configuration */
 } ngx_etcd_cluster_conf_t;
+
+
+/* 1 if requests carry a token */
+
+#define ngx_etcd_cluster_authenticates(conf)                                  \
+    ((conf)->user.len != 0 || (conf)->token)
+
+/* the directive that names the file */
+
+#define ngx_etcd_cluster_password_name(conf)                                  \
+    ((conf)->token ? "token_file" : "password_file")
+
+
+/* the history of the cluster (ngx_etcd_history.h) */
+
+typedef struct {
+    ngx_uint_t                   changes;
+    int64_t                      linearized;    /* the highest revision in
+                                                   linearizable answers */
+    uint64_t                     raft_term;     /* likewise */
+    ngx_queue_t                  listeners;
+    ngx_event_t                  tell;          /* posted, calls them */
+    ngx_uint_t                   foreign;       /* 1 until they know of the last
+                                                   change */
+} ngx_etcd_cluster_history_t;
+
+
+typedef struct {
+    ngx_uint_t                   reconnects;
+    ngx_uint_t                   resyncs;
+    ngx_uint_t                   repairs;       /* lists after audits */
+    ngx_uint_t                   too_many_pings;
+} ngx_etcd_cluster_counts_t;
 
 
 /*
@@ -223,6 +279,7 @@ struct ngx_etcd_cluster_s {
 
     ngx_etcd_endpoints_t         endpoints;
     ngx_etcd_auto_sync_t        *auto_sync;     /* NULL: off */
+    ngx_etcd_srv_t              *srv;           /* NULL: no SRV records */
     ngx_etcd_server_version_t   *server_version;  /* NULL: nobody asks */
 
     ngx_etcd_shared_id_t         id;            /* if conf->shared_id is NULL,
@@ -242,26 +299,16 @@ struct ngx_etcd_cluster_s {
                                                    yet */
     int64_t                      revision;      /* the highest seen by watches;
                                                    a member may lag behind */
-    int64_t                      linearized;    /* the highest in linearizable
-                                                   answers */
-    uint64_t                     raft_term;     /* likewise */
-    ngx_queue_t                  listeners;     /* ngx_etcd_history.h */
-    ngx_event_t                  tell;          /* posted, calls the
-                                                   listeners */
-    ngx_uint_t                   history;       /* changes of the history */
-    ngx_uint_t                   foreign;       /* 1 until the listeners know of
-                                                   the last change */
+    ngx_etcd_cluster_history_t   history;
     uint64_t                     proved;        /* ngx_etcd_clock() of the last
                                                    proof; 0: never
                                                    (ngx_etcd_proof.h) */
     ngx_uint_t                   current;       /* 1: all watches are in force
                                                    and have caught up */
-    ngx_uint_t                   reconnects;
-    ngx_uint_t                   resyncs;
-    ngx_uint_t                   repairs;       /* lists after audits */
-    ngx_uint_t                   too_many_pings;
+    ngx_etcd_cluster_counts_t    counts;
     ngx_msec_t                   reported;      /* time of the last outage that
                                                    was logged; 0: none */
+    ngx_etcd_causes_t            causes;        /* of it */
     ngx_etcd_latency_t           latency;
     ngx_uint_t                   lingers;       /* connects though
                                                    ngx_exiting */

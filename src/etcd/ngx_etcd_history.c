@@ -21,8 +21,8 @@ ngx_etcd_history_tell(ngx_event_t *ev)
 
     cluster = ev->data;
 
-    for (q = ngx_queue_head(&cluster->listeners);
-         q != ngx_queue_sentinel(&cluster->listeners);
+    for (q = ngx_queue_head(&cluster->history.listeners);
+         q != ngx_queue_sentinel(&cluster->history.listeners);
          q = next)
     {
         next = ngx_queue_next(q);
@@ -31,24 +31,17 @@ ngx_etcd_history_tell(ngx_event_t *ev)
         listener->changed(listener->data);
     }
 
-    cluster->foreign = 0;
+    cluster->history.foreign = 0;
 }
 
 
 void
 ngx_etcd_history_init(ngx_etcd_cluster_t *cluster)
 {
-    ngx_queue_init(&cluster->listeners);
+    ngx_queue_init(&cluster->history.listeners);
 
-    ngx_etcd_event_init(&cluster->tell, ngx_etcd_history_tell, cluster,
+    ngx_etcd_event_init(&cluster->history.tell, ngx_etcd_history_tell, cluster,
                         cluster->log);
-}
-
-
-void
-ngx_etcd_history_done(ngx_etcd_cluster_t *cluster)
-{
-    ngx_etcd_event_stop(&cluster->tell);
 }
 
 
@@ -56,7 +49,7 @@ void
 ngx_etcd_history_listen(ngx_etcd_cluster_t *cluster,
     ngx_etcd_history_listener_t *listener)
 {
-    ngx_queue_insert_tail(&cluster->listeners, &listener->queue);
+    ngx_queue_insert_tail(&cluster->history.listeners, &listener->queue);
 }
 
 
@@ -75,9 +68,9 @@ ngx_etcd_history_mark(ngx_etcd_cluster_t *cluster)
 {
     ngx_etcd_history_mark_t  mark;
 
-    mark.revision = ngx_max(cluster->revision, cluster->linearized);
-    mark.raft_term = cluster->raft_term;
-    mark.generation = cluster->history;
+    mark.revision = ngx_max(cluster->revision, cluster->history.linearized);
+    mark.raft_term = cluster->history.raft_term;
+    mark.generation = cluster->history.changes;
 
     return mark;
 }
@@ -93,7 +86,8 @@ void
 ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
     Etcd__ResponseHeader *header, ngx_etcd_history_mark_t *mark)
 {
-    ngx_uint_t  other, back, older, level;
+    ngx_uint_t                   other, back, older, level;
+    ngx_etcd_cluster_history_t  *history;
 
     /* a header without a cluster id is made by a proxy */
 
@@ -101,13 +95,15 @@ ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
         return;
     }
 
+    history = &cluster->history;
+
     other = (cluster->cluster_id != 0
              && header->cluster_id != cluster->cluster_id);
 
     back = 0;
     older = 0;
 
-    if (mark->generation == cluster->history) {
+    if (mark->generation == history->changes) {
         back = (header->revision < mark->revision);
         older = (header->raft_term != 0
                  && header->raft_term < mark->raft_term);
@@ -127,15 +123,16 @@ ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
                                    : "the raft term went back",
                       header->cluster_id, cluster->cluster_id,
                       header->revision, mark->revision,
-                      header->raft_term, cluster->raft_term);
+                      header->raft_term, history->raft_term);
 
         ngx_etcd_history_change(cluster, header);
         return;
     }
 
     cluster->cluster_id = header->cluster_id;
-    cluster->linearized = ngx_max(cluster->linearized, header->revision);
-    cluster->raft_term = ngx_max(cluster->raft_term, header->raft_term);
+
+    history->linearized = ngx_max(history->linearized, header->revision);
+    history->raft_term = ngx_max(history->raft_term, header->raft_term);
 }
 
 
@@ -145,12 +142,12 @@ ngx_etcd_history_change(ngx_etcd_cluster_t *cluster,
 {
     cluster->cluster_id = header->cluster_id;
     cluster->revision = header->revision;
-    cluster->linearized = header->revision;
-    cluster->raft_term = header->raft_term;
-    cluster->history++;
-    cluster->foreign = 1;
+    cluster->history.linearized = header->revision;
+    cluster->history.raft_term = header->raft_term;
+    cluster->history.changes++;
+    cluster->history.foreign = 1;
 
-    ngx_post_event(&cluster->tell, &ngx_posted_events);
+    ngx_post_event(&cluster->history.tell, &ngx_posted_events);
 }
 
 
@@ -252,7 +249,8 @@ ngx_etcd_vote_failed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
                   &cluster->conf->name, &subchannel->place->endpoint->url,
                   reason);
 
-    ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place, 0);
+    ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place, 0,
+                              reason);
 
     if (ngx_etcd_cluster_id_known(cluster) == 0) {
         ngx_etcd_vote_count(vote);

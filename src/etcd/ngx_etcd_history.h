@@ -14,7 +14,9 @@
  *
  * A restored cluster whose revision and term have already passed all that this
  * client has seen is not noticed here.  The keys of leases, which must exist,
- * are read to find it (ngx_etcd_lease.h).
+ * are read to find it (ngx_etcd_lease.h).  Audits find it for mirrors, which
+ * may have keys of both until then: a list may be answered by the new history
+ * while the watch has events of the former one.
  *
  * The id tells which cluster is in use (ngx_etcd_cluster.h); where none is
  * known, the endpoints vote.
@@ -58,7 +60,6 @@ typedef struct {
 
 /* for the cluster */
 void ngx_etcd_history_init(ngx_etcd_cluster_t *cluster);
-void ngx_etcd_history_done(ngx_etcd_cluster_t *cluster);
 
 /*
  * The listener is called until ngx_etcd_history_forget(), or the end of the
@@ -73,9 +74,9 @@ ngx_etcd_history_mark_t ngx_etcd_history_mark(ngx_etcd_cluster_t *cluster);
 
 /*
  * Compares the header of a linearizable answer with the mark of its request.
- * If another history answered, cluster->foreign is set until a posted event has
- * told all listeners: meanwhile answers must not be relied on to exclude
- * others.
+ * If another history answered, cluster->history.foreign is set until a posted
+ * event has told all listeners: meanwhile answers must not be relied on to
+ * exclude others.
  */
 void ngx_etcd_history_check(ngx_etcd_cluster_t *cluster,
     Etcd__ResponseHeader *header, ngx_etcd_history_mark_t *mark);

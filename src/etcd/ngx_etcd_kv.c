@@ -188,6 +188,27 @@ ngx_etcd_range_cancel(ngx_etcd_range_t *range)
 }
 
 
+ngx_int_t
+ngx_etcd_kv_key(ngx_str_t *full, ngx_pool_t *pool, ngx_str_t *key_namespace,
+    ngx_str_t *key)
+{
+    u_char  *p;
+
+    full->len = key_namespace->len + key->len;
+    full->data = ngx_pnalloc(pool, full->len + 1);
+
+    if (full->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_cpymem(full->data, key_namespace->data, key_namespace->len);
+    p = ngx_cpymem(p, key->data, key->len);
+    *p = '\0';
+
+    return NGX_OK;
+}
+
+
 ngx_str_t
 ngx_etcd_range_prefix_end(ngx_pool_t *pool, ngx_str_t *prefix)
 {
@@ -264,24 +285,6 @@ ngx_etcd_txn_compare(ngx_etcd_txn_t *txn)
 }
 
 
-static void
-ngx_etcd_txn_range(ngx_etcd_txn_t *txn)
-{
-    etcd__range_request__init(&txn->range);
-
-    txn->range.key = ngx_etcd_bytes(&txn->key);
-
-    etcd__request_op__init(&txn->failure);
-
-    txn->failure.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
-    txn->failure.request_range = &txn->range;
-
-    txn->failures[0] = &txn->failure;
-    txn->request.failure = txn->failures;
-    txn->request.n_failure = 1;
-}
-
-
 static Etcd__KeyValue *
 ngx_etcd_txn_found(Etcd__TxnResponse *response)
 {
@@ -353,7 +356,20 @@ ngx_etcd_txn_start(ngx_etcd_txn_t *txn)
 
     if (txn->created != NGX_ETCD_TXN_ALWAYS) {
         ngx_etcd_txn_compare(txn);
-        ngx_etcd_txn_range(txn);
+
+        /* else the key as it is */
+
+        etcd__range_request__init(&txn->range);
+        etcd__request_op__init(&txn->failure);
+
+        txn->range.key = ngx_etcd_bytes(&txn->key);
+
+        txn->failure.request_case = ETCD__REQUEST_OP__REQUEST_REQUEST_RANGE;
+        txn->failure.request_range = &txn->range;
+
+        txn->failures[0] = &txn->failure;
+        txn->request.failure = txn->failures;
+        txn->request.n_failure = 1;
     }
 
     unary = &txn->unary;

@@ -114,6 +114,13 @@ void ngx_etcd_range_cancel(ngx_etcd_range_t *range);
 
 
 /*
+ * Makes the key as in etcd, behind the namespace, allocated from the pool.  It
+ * is followed by a zero byte, with which it is the range_end of this key alone.
+ */
+ngx_int_t ngx_etcd_kv_key(ngx_str_t *full, ngx_pool_t *pool,
+    ngx_str_t *key_namespace, ngx_str_t *key);
+
+/*
  * Returns the range_end of all keys with the prefix, which must not be empty,
  * allocated from the pool.  A data of NULL: no memory.
  */
@@ -126,6 +133,7 @@ ngx_str_t ngx_etcd_range_prefix_end(ngx_pool_t *pool, ngx_str_t *prefix);
  */
 
 #define NGX_ETCD_TXN_ALWAYS  -1
+#define NGX_ETCD_TXN_NEVER   -2
 
 
 typedef struct ngx_etcd_txn_s  ngx_etcd_txn_t;
@@ -139,7 +147,9 @@ struct ngx_etcd_txn_s {
     int64_t                   lease;
     int64_t                   created;         /* the create revision that the
                                                   key must have; 0: no such key;
-                                                  or ALWAYS */
+                                                  ALWAYS; or NEVER: nothing is
+                                                  put, but etcd refuses who may
+                                                  not */
 
     /*
      * Called once.  With OK, the revision is that of the answer's header, and

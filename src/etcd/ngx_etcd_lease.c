@@ -33,37 +33,6 @@ ngx_etcd_lease_patience(ngx_etcd_lease_patience_t *patience, uint64_t sent,
 }
 
 
-void
-ngx_etcd_lease_patience_missed(ngx_etcd_lease_patience_t *patience,
-    ngx_msec_t ttl)
-{
-    patience->misses++;
-    patience->ttl = ttl;
-    patience->prompt = 0;
-}
-
-
-/* a prompt renewal takes half of the first time, or less */
-
-void
-ngx_etcd_lease_patience_proved(ngx_etcd_lease_patience_t *patience,
-    uint64_t sent)
-{
-    if (patience->misses == 0) {
-        return;
-    }
-
-    if (ngx_etcd_clock() - sent > patience->ttl / 12) {
-        patience->prompt = 0;
-        return;
-    }
-
-    if (++patience->prompt == NGX_ETCD_LEASE_PROMPT) {
-        patience->misses = 0;
-    }
-}
-
-
 /*
  * A renewal is sent after a third of the TTL.  It is given up before half of
  * the TTL is over, or later if others were given up before.
@@ -149,7 +118,8 @@ ngx_etcd_lease_lose(ngx_etcd_lease_t *lease, char *reason)
 static void
 ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, ngx_msec_t ttl)
 {
-    uint64_t  sent;
+    uint64_t                    sent;
+    ngx_etcd_lease_patience_t  *patience;
 
     sent = lease->sent;
 
@@ -162,7 +132,18 @@ ngx_etcd_lease_renewed(ngx_etcd_lease_t *lease, ngx_msec_t ttl)
         return;
     }
 
-    ngx_etcd_lease_patience_proved(&lease->leases->patience, sent);
+    patience = &lease->leases->patience;
+
+    /* a prompt renewal takes half of the first time, or less */
+
+    if (ngx_etcd_clock() - sent > patience->ttl / 12) {
+        patience->prompt = 0;
+
+    } else if (patience->misses != 0
+               && ++patience->prompt == NGX_ETCD_LEASE_PROMPT)
+    {
+        patience->misses = 0;
+    }
 
     lease->ttl = ngx_min(lease->ttl, ttl);
     lease->deadline = ngx_etcd_lease_deadline(sent, lease->ttl);
@@ -189,12 +170,12 @@ ngx_etcd_lease_doubtful(ngx_etcd_lease_t *lease, Etcd__ResponseHeader *header)
 
     if ((lease->cluster_id == 0 || id == 0 || id == lease->cluster_id)
         && (lease->raft_term == 0 || term == 0 || term == lease->raft_term)
-        && !cluster->foreign)
+        && !cluster->history.foreign)
     {
         return 0;
     }
 
-    if (!cluster->foreign) {
+    if (!cluster->history.foreign) {
         ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                       "etcd cluster \"%V\": lease %xL: a renewal in raft term "
                       "%uL of cluster %xL does not count, a later read has "
@@ -578,7 +559,9 @@ ngx_etcd_lease_stream_overdue(ngx_etcd_lease_stream_t *leases,
         return;
     }
 
-    ngx_etcd_lease_patience_missed(&leases->patience, lease->ttl);
+    leases->patience.misses++;
+    leases->patience.ttl = lease->ttl;
+    leases->patience.prompt = 0;
 
     ngx_str_set(&text, "no answer to a keepalive");
 

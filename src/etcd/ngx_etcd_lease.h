@@ -116,14 +116,6 @@ typedef struct {
 uint64_t ngx_etcd_lease_patience(ngx_etcd_lease_patience_t *patience,
     uint64_t sent, uint64_t deadline, ngx_msec_t ttl);
 
-/* an endpoint did not renew a lease with that TTL in time */
-void ngx_etcd_lease_patience_missed(ngx_etcd_lease_patience_t *patience,
-    ngx_msec_t ttl);
-
-/* a renewal that was sent at that time counts */
-void ngx_etcd_lease_patience_proved(ngx_etcd_lease_patience_t *patience,
-    uint64_t sent);
-
 
 typedef struct ngx_etcd_lease_stream_s  ngx_etcd_lease_stream_t;
 typedef struct ngx_etcd_lease_s   ngx_etcd_lease_t;

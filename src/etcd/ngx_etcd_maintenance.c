@@ -26,7 +26,7 @@ typedef struct {
 
 /* renewals of leases, and then linearizable reads */
 
-static const ngx_etcd_server_fault_t  ngx_etcd_server_version_faults[] = {
+static const ngx_etcd_server_fault_t  ngx_etcd_server_faults[] = {
 
     { ngx_etcd_server_version(3, 5, 0) - 1,
       ngx_etcd_server_version(3, 4, 38), ngx_etcd_server_version(3, 4, 42) },
@@ -216,15 +216,6 @@ ngx_etcd_server_version_ask(ngx_etcd_cluster_t *cluster,
 }
 
 
-void
-ngx_etcd_server_version_destroy(ngx_etcd_server_version_t *asker)
-{
-    ngx_etcd_waiter_forget(&asker->waiter);
-
-    ngx_etcd_grpc_cancel(&asker->call);
-}
-
-
 uint64_t
 ngx_etcd_server_version_parse(u_char *p, size_t len)
 {
@@ -271,54 +262,38 @@ ngx_etcd_server_version_text(u_char *p, uint64_t version)
 }
 
 
-/* Returns one of the texts, or NULL: both faults are mended. */
-
-static char *
-ngx_etcd_server_version_judge(const ngx_etcd_server_fault_t *fault,
-    uint64_t version, char *both, char *one, uint64_t *mended)
+char *
+ngx_etcd_server_version_fault(uint64_t version, ngx_uint_t advisory,
+    uint64_t *mended)
 {
-    for ( /* void */ ; fault->series; fault++) {
+    const ngx_etcd_server_fault_t  *fault;
 
-        if (version >= fault->series) {
-            continue;
-        }
+    fault = advisory ? ngx_etcd_server_advisories : ngx_etcd_server_faults;
 
-        *mended = fault->last;
-
-        if (version < fault->first) {
-            return both;
-        }
-
-        return (version < fault->last) ? one : NULL;
+    while (fault->series != 0 && version >= fault->series) {
+        fault++;
     }
 
-    return NULL;
-}
+    *mended = fault->last;
 
+    if (version >= fault->last) {
+        return NULL;
+    }
 
-char *
-ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended)
-{
-    return ngx_etcd_server_version_judge(ngx_etcd_server_version_faults,
-                          version,
-                          "linearizable reads may be stale, and leases may be "
-                          "renewed that have been revoked",
-                          "linearizable reads may be stale",
-                          mended);
-}
+    if (advisory) {
+        return (version < fault->first)
+               ? "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all "
+                 "later ones) and GHSA-3wh4-j44w-pg92 (with "
+                 "\"--listen-client-http-urls\" a CRL is not enforced) are "
+                 "not mended"
+               : "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch all "
+                 "later ones) is not mended";
+    }
 
-
-char *
-ngx_etcd_server_version_advisory(uint64_t version, uint64_t *mended)
-{
-    return ngx_etcd_server_version_judge(ngx_etcd_server_advisories, version,
-                          "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch "
-                          "all later ones) and GHSA-3wh4-j44w-pg92 (with "
-                          "\"--listen-client-http-urls\" a CRL is not "
-                          "enforced) are not mended",
-                          "GHSA-xg4h-6gfc-h4m8 (who may read one key can watch "
-                          "all later ones) is not mended",
-                          mended);
+    return (version < fault->first)
+           ? "linearizable reads may be stale, and leases may be renewed that "
+             "have been revoked"
+           : "linearizable reads may be stale";
 }
 
 
@@ -397,11 +372,4 @@ ngx_etcd_db_status_start(ngx_etcd_db_status_t *db)
     unary->idempotent = 1;
 
     ngx_etcd_unary_start(unary);
-}
-
-
-void
-ngx_etcd_db_status_cancel(ngx_etcd_db_status_t *db)
-{
-    ngx_etcd_unary_cancel(&db->unary);
 }

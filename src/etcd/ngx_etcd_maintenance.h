@@ -68,9 +68,6 @@ struct ngx_etcd_server_version_s {
 ngx_int_t ngx_etcd_server_version_ask(ngx_etcd_cluster_t *cluster,
     ngx_etcd_server_version_pt known, void *data);
 
-/* Must be called while the channels exist. */
-void ngx_etcd_server_version_destroy(ngx_etcd_server_version_t *asker);
-
 /* Returns the version of a text such as "3.5.30", or 0. */
 uint64_t ngx_etcd_server_version_parse(u_char *p, size_t len);
 
@@ -83,15 +80,12 @@ u_char *ngx_etcd_server_version_text(u_char *p, uint64_t version);
 /*
  * Returns what is wrong with a version and sets "mended" to the first version
  * without that in the same series, or in the next one that has one; NULL:
- * nothing is known to be wrong.
+ * nothing is known to be wrong.  advisory: likewise, the security advisories
+ * that concern clients which rely on the rights of users, or keep private keys
+ * in etcd.
  */
-char *ngx_etcd_server_version_fault(uint64_t version, uint64_t *mended);
-
-/*
- * Likewise, the security advisories that concern clients which rely on the
- * rights of users, or keep private keys in etcd.
- */
-char *ngx_etcd_server_version_advisory(uint64_t version, uint64_t *mended);
+char *ngx_etcd_server_version_fault(uint64_t version, ngx_uint_t advisory,
+    uint64_t *mended);
 
 
 /* The size of etcd's database, as one of the members reports it. */
@@ -119,18 +113,17 @@ struct ngx_etcd_db_status_s {
     ngx_uint_t                   nospace;      /* 1: the NOSPACE alarm is
                                                   raised, etcd rejects writes */
 
+    ngx_etcd_unary_t             unary;        /* when it is canceled, done()
+                                                  is not called any more */
+
     /* private */
 
-    ngx_etcd_unary_t             unary;
     Etcd__StatusRequest          request;
 };
 
 
 /* done() is never called before this returns */
 void ngx_etcd_db_status_start(ngx_etcd_db_status_t *db);
-
-/* done() is not called any more; does nothing if no call is running */
-void ngx_etcd_db_status_cancel(ngx_etcd_db_status_t *db);
 
 
 #endif /* _NGX_ETCD_MAINTENANCE_H_INCLUDED_ */

@@ -24,14 +24,12 @@ ngx_etcd_session_denied(ngx_etcd_lease_t *lease, ngx_etcd_grpc_status_e status,
 
     session = lease->data;
     cluster = session->leases->cluster;
-    level = session->denied ? NGX_LOG_INFO : NGX_LOG_ERR;
+    level = ngx_etcd_cause_level(&session->denials, status, text);
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": %V: lease %xL was not renewed: %s: %V, "
                   "trying again", &cluster->conf->name, &session->name,
                   lease->id, ngx_etcd_grpc_status_name(status), text);
-
-    session->denied = 1;
 }
 
 
@@ -43,8 +41,7 @@ ngx_etcd_session_renewed(ngx_etcd_lease_t *lease)
 
     session = lease->data;
 
-    if (session->denied) {
-        session->denied = 0;
+    if (ngx_etcd_cause_forget(&session->denials)) {
         cluster = session->leases->cluster;
 
         ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
@@ -84,39 +81,41 @@ ngx_etcd_session_late(ngx_etcd_session_t *session)
     uint64_t  rest;
 
     rest = ngx_etcd_clock()
-           + ngx_etcd_session_pause(session, session->late++,
+           + ngx_etcd_session_pause(session, session->pause.late++,
                                     NGX_ETCD_SESSION_MAX_PAUSE);
 
-    session->rest = ngx_max(session->rest, rest);
+    session->pause.rest = ngx_max(session->pause.rest, rest);
 }
 
 
 static void
 ngx_etcd_session_again(ngx_etcd_session_t *session)
 {
-    ngx_msec_t           delay, half;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_msec_t                 delay, half;
+    ngx_etcd_cluster_t        *cluster;
+    ngx_etcd_session_pause_t  *pause;
 
+    pause = &session->pause;
     cluster = session->leases->cluster;
     session->state = NGX_ETCD_SESSION_WAITING;
 
     if (session->full) {
         delay = ngx_etcd_backoff_around(NGX_ETCD_SESSION_FULL);
 
-    } else if (session->unanswered) {
+    } else if (pause->unanswered) {
         half = (ngx_msec_t) session->ttl * 1000 / 2;
-        delay = ngx_etcd_session_pause(session, session->unanswered - 1,
+        delay = ngx_etcd_session_pause(session, pause->unanswered - 1,
                                        ngx_min(half,
                                                NGX_ETCD_SESSION_MAX_PAUSE));
 
     } else {
-        delay = session->failures ? ngx_etcd_backoff(cluster, session->failures)
-                                  : 1;
+        delay = pause->failures ? ngx_etcd_backoff(cluster, pause->failures)
+                                : 1;
     }
 
-    session->failures++;
+    pause->failures++;
 
-    ngx_add_timer(&session->timer, delay);
+    ngx_add_timer(&pause->timer, delay);
 }
 
 
@@ -126,14 +125,14 @@ ngx_etcd_session_leave(ngx_etcd_session_t *session, char *reason)
     uint64_t  now, held;
 
     now = ngx_etcd_clock();
-    held = now - session->since;
+    held = now - session->pause.since;
 
     if (held > NGX_ETCD_SESSION_PROVED) {
-        session->failures = 0;
+        session->pause.failures = 0;
     }
 
     if (held > (uint64_t) session->lease.ttl * NGX_ETCD_SESSION_TTLS) {
-        session->late = 0;
+        session->pause.late = 0;
     }
 
     if (session->lease.deadline <= now) {
@@ -189,7 +188,7 @@ ngx_etcd_session_history(void *data)
 {
     ngx_etcd_session_t *session = data;
 
-    session->rest = ngx_etcd_clock() + (uint64_t) session->ttl * 1000;
+    session->pause.rest = ngx_etcd_clock() + (uint64_t) session->ttl * 1000;
 
     switch (session->state) {
 
@@ -219,24 +218,6 @@ ngx_etcd_session_finish(ngx_etcd_session_t *session)
 }
 
 
-/* a random positive number: two clients do not choose the same one */
-
-static int64_t
-ngx_etcd_session_id(void)
-{
-    uint64_t  id;
-
-    if (RAND_bytes((u_char *) &id, sizeof(uint64_t)) != 1) {
-        id = (uint64_t) ngx_random() << 32 ^ (uint64_t) ngx_random()
-             ^ (uint64_t) ngx_pid << 40;
-    }
-
-    id >>= 1;
-
-    return (id != 0) ? (int64_t) id : 1;
-}
-
-
 /* if the outcome is unknown, the lease is revoked before the next request */
 
 static void
@@ -249,18 +230,13 @@ ngx_etcd_session_refused(ngx_etcd_session_t *session,
     full = session->unary.full;
     cluster = session->leases->cluster;
 
-    /* a full etcd is reported after another reason, too */
-
-    level = (session->reported && session->reported_full >= full)
-            ? NGX_LOG_INFO : NGX_LOG_ERR;
+    level = ngx_etcd_cause_level(&session->refusals, status, text);
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": %V: no lease: %s: %V, trying again",
                   &cluster->conf->name, &session->name,
                   ngx_etcd_grpc_status_name(status), text);
 
-    session->reported = 1;
-    session->reported_full |= full;
     session->full = full;
 
     if (session->unary.unknown) {
@@ -279,8 +255,8 @@ static void
 ngx_etcd_session_hold(ngx_etcd_session_t *session, ngx_uint_t now)
 {
     session->state = NGX_ETCD_SESSION_HELD;
-    session->since = ngx_etcd_clock();
-    session->denied = 0;
+    session->pause.since = ngx_etcd_clock();
+    (void) ngx_etcd_cause_forget(&session->denials);
 
     ngx_etcd_lease_keep(session->leases, &session->lease, now);
 }
@@ -334,9 +310,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    if (session->reported) {
-        session->reported = 0;
-        session->reported_full = 0;
+    if (ngx_etcd_cause_forget(&session->refusals)) {
         cluster = session->leases->cluster;
 
         ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
@@ -355,20 +329,30 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_session_grant(ngx_etcd_session_t *session)
 {
-    uint64_t                  now;
+    uint64_t                  id, now;
     ngx_etcd_unary_t         *unary;
     Etcd__LeaseGrantRequest  *request;
 
     now = ngx_etcd_clock();
 
-    if (now < session->rest) {
+    if (now < session->pause.rest) {
         session->state = NGX_ETCD_SESSION_WAITING;
-        ngx_add_timer(&session->timer, (ngx_msec_t) (session->rest - now));
+        ngx_add_timer(&session->pause.timer,
+                      (ngx_msec_t) (session->pause.rest - now));
         return;
     }
 
+    /* a random positive number: two clients do not choose the same one */
+
+    if (RAND_bytes((u_char *) &id, sizeof(uint64_t)) != 1) {
+        id = (uint64_t) ngx_random() << 32 ^ (uint64_t) ngx_random()
+             ^ (uint64_t) ngx_pid << 40;
+    }
+
+    id >>= 1;
+
     session->state = NGX_ETCD_SESSION_GRANTING;
-    session->lease.id = ngx_etcd_session_id();
+    session->lease.id = (id != 0) ? (int64_t) id : 1;
 
     request = &session->grant;
     etcd__lease_grant_request__init(request);
@@ -412,13 +396,14 @@ ngx_etcd_session_revoked(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
         /* keys of the lease may still exist, and block those of the next one */
 
-        session->unanswered = unary->unknown ? session->unanswered + 1 : 0;
+        session->pause.unanswered = unary->unknown
+                                    ? session->pause.unanswered + 1 : 0;
 
         ngx_etcd_session_again(session);
         return;
     }
 
-    session->unanswered = 0;
+    session->pause.unanswered = 0;
 
     /* the lease was revoked, did not exist, or this user may not revoke it */
 
@@ -493,8 +478,8 @@ ngx_etcd_session_init(ngx_etcd_session_t *session)
         ngx_etcd_history_listen(session->leases->cluster, &session->history);
     }
 
-    ngx_etcd_event_init_timer(&session->timer, ngx_etcd_session_timer, session,
-                              session->leases->cluster->log);
+    ngx_etcd_event_init_timer(&session->pause.timer, ngx_etcd_session_timer,
+                              session, session->leases->cluster->log);
 
     session->full = 0;
 
@@ -569,9 +554,9 @@ ngx_etcd_session_hasten(ngx_etcd_session_t *session)
 {
     if (session->state == NGX_ETCD_SESSION_WAITING
         && !session->full
-        && ngx_etcd_clock() >= session->rest)
+        && ngx_etcd_clock() >= session->pause.rest)
     {
-        ngx_etcd_backoff_hasten(&session->timer);
+        ngx_etcd_backoff_hasten(&session->pause.timer);
     }
 }
 
@@ -612,7 +597,7 @@ ngx_etcd_session_close(ngx_etcd_session_t *session)
 
     ngx_etcd_history_forget(&session->history);
 
-    ngx_etcd_event_stop(&session->timer);
+    ngx_etcd_event_stop(&session->pause.timer);
 
     session->state = NGX_ETCD_SESSION_CLOSED;
 }

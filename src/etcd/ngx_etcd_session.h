@@ -14,6 +14,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_lease.h>
 #include <ngx_etcd_unary.h>
 #include <ngx_etcd_proto.pb-c.h>
@@ -70,6 +71,20 @@ typedef enum {
 } ngx_etcd_session_state_e;
 
 
+/* the time until the next request for a lease depends on these */
+
+typedef struct {
+    ngx_event_t                  timer;
+    ngx_uint_t                   failures;     /* in a row */
+    ngx_uint_t                   late;         /* leases in a row that were lost
+                                                  for lack of an answer */
+    ngx_uint_t                   unanswered;   /* revocations in a row */
+    uint64_t                     since;        /* when HELD began */
+    uint64_t                     rest;         /* no lease is requested before
+                                                  this ngx_etcd_clock() */
+} ngx_etcd_session_pause_t;
+
+
 struct ngx_etcd_session_s {
     /* set by the caller, the rest zeroed */
 
@@ -121,23 +136,15 @@ struct ngx_etcd_session_s {
     ngx_etcd_unary_t             unary;
     Etcd__LeaseGrantRequest      grant;
     Etcd__LeaseRevokeRequest     revoke;
-    ngx_event_t                  timer;
-    ngx_uint_t                   failures;     /* in a row */
-    ngx_uint_t                   late;         /* leases in a row that were lost
-                                                  for lack of an answer */
-    ngx_uint_t                   unanswered;   /* revocations in a row */
-    uint64_t                     since;        /* when HELD began */
+    ngx_etcd_session_pause_t     pause;
     int64_t                      former;       /* lease to be revoked; 0:
                                                   none */
     ngx_etcd_history_listener_t  history;
-    uint64_t                     rest;         /* no lease is requested before
-                                                  this ngx_etcd_clock() */
     void                       (*ended)(void *data);
     void                        *ended_data;
-    unsigned                     reported:1;
-    unsigned                     reported_full:1;
+    ngx_etcd_causes_t            refusals;     /* of leases */
+    ngx_etcd_causes_t            denials;      /* of renewals of this lease */
     unsigned                     full:1;       /* so etcd answered last */
-    unsigned                     denied:1;     /* renewals of this lease */
 };
 
 

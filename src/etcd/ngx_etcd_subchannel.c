@@ -22,29 +22,10 @@ static void ngx_etcd_subchannel_leave(ngx_etcd_subchannel_t *subchannel,
     ngx_str_t *reason);
 
 
-/* Without this line, nothing would say why the third call does not begin. */
-
-static void
-ngx_etcd_subchannel_check_limit(ngx_etcd_subchannel_t *subchannel)
-{
-    uint32_t  n;
-
-    n = ngx_etcd_http2_max_calls(subchannel->h2);
-
-    if (n < NGX_ETCD_SUBCHANNEL_CALLS) {
-        ngx_log_error(NGX_LOG_WARN, subchannel->cluster->log, 0,
-                      "etcd endpoint %V accepts %uD calls at once on a "
-                      "connection, nginx needs %d: increase "
-                      "\"--max-concurrent-streams\" of etcd",
-                      &subchannel->place->endpoint->url, n,
-                      NGX_ETCD_SUBCHANNEL_CALLS);
-    }
-}
-
-
 static void
 ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel)
 {
+    uint32_t             n;
     ngx_etcd_cluster_t  *cluster;
 
     cluster = subchannel->cluster;
@@ -52,14 +33,27 @@ ngx_etcd_subchannel_accept(ngx_etcd_subchannel_t *subchannel)
     subchannel->state = NGX_ETCD_SUBCHANNEL_READY;
     subchannel->since = ngx_current_msec;
 
-    ngx_etcd_subchannel_check_limit(subchannel);
+    n = ngx_etcd_http2_max_calls(subchannel->h2);
+
+    /* without this line, nothing would say why the third call does not begin */
+
+    if (n < NGX_ETCD_SUBCHANNEL_CALLS) {
+        ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                      "etcd endpoint %V accepts %uD calls at once on a "
+                      "connection, nginx needs %d: increase "
+                      "\"--max-concurrent-streams\" of etcd",
+                      &subchannel->place->endpoint->url, n,
+                      NGX_ETCD_SUBCHANNEL_CALLS);
+    }
 
     if (subchannel->id != 0) {
         subchannel->place->foreign = 0;
         ngx_etcd_cluster_id_report(cluster, subchannel->place, 0);
     }
 
-    ngx_etcd_endpoints_connected(&cluster->endpoints, subchannel->place);
+    ngx_etcd_endpoints_move(&cluster->endpoints, subchannel->place,
+                            NGX_ETCD_ENDPOINT_CONNECTING,
+                            NGX_ETCD_ENDPOINT_CONNECTED);
 
     subchannel->ready(subchannel);
 }
@@ -195,7 +189,7 @@ ngx_etcd_subchannel_pings(ngx_etcd_subchannel_t *subchannel)
 {
     if (!subchannel->pings && ngx_etcd_http2_too_many_pings(subchannel->h2)) {
         subchannel->pings = 1;
-        subchannel->cluster->too_many_pings++;
+        subchannel->cluster->counts.too_many_pings++;
     }
 }
 
@@ -247,23 +241,6 @@ ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason)
 }
 
 
-static void
-ngx_etcd_subchannel_secure(ngx_etcd_subchannel_t *subchannel,
-    ngx_etcd_endpoint_t *endpoint)
-{
-    ngx_etcd_ssl_t      *ssl;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = subchannel->cluster;
-    ssl = cluster->conf->ssl;
-
-    ngx_etcd_ssl_refresh(ssl, "cluster", &cluster->conf->name, cluster->log);
-
-    subchannel->conf.ssl = ssl;
-    subchannel->conf.ssl_name = ssl->name.len ? ssl->name : endpoint->host;
-}
-
-
 /* Connects to addrs[tried]. */
 
 static ngx_int_t
@@ -297,7 +274,10 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
     conf->data = subchannel;
 
     if (endpoint->secure) {
-        ngx_etcd_subchannel_secure(subchannel, endpoint);
+        ngx_etcd_ssl_refresh(ccf->ssl, "cluster", &ccf->name, cluster->log);
+
+        conf->ssl = ccf->ssl;
+        conf->ssl_name = ccf->ssl->name.len ? ccf->ssl->name : endpoint->host;
     }
 
     subchannel->state = NGX_ETCD_SUBCHANNEL_CONNECTING;
@@ -435,7 +415,7 @@ ngx_etcd_subchannel_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
     ngx_addr_t      *addr;
     ngx_sockaddr_t  *sockaddr;
 
-    foreign = ngx_etcd_endpoints_learned(subchannel->place)
+    foreign = subchannel->place->source == NGX_ETCD_ENDPOINT_ADVERTISED
               && !ngx_etcd_cluster_local(subchannel->cluster->conf);
 
     for (i = 0; i < n && subchannel->naddrs < NGX_ETCD_SUBCHANNEL_ADDRS; i++) {
@@ -536,7 +516,9 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
     subchannel->undecided.handler = ngx_etcd_subchannel_decide;
     subchannel->undecided.data = subchannel;
 
-    ngx_etcd_endpoints_connecting(&subchannel->cluster->endpoints, place);
+    ngx_etcd_endpoints_move(&subchannel->cluster->endpoints, place,
+                            NGX_ETCD_ENDPOINT_UNUSED,
+                            NGX_ETCD_ENDPOINT_CONNECTING);
 
     endpoint = place->endpoint;
 
@@ -545,8 +527,8 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
         return;
     }
 
-    subchannel->addrs = &endpoint->addr;
-    subchannel->naddrs = 1;
+    subchannel->addrs = endpoint->addrs ? endpoint->addrs : &endpoint->addr;
+    subchannel->naddrs = endpoint->addrs ? endpoint->naddrs : 1;
 
     if (ngx_etcd_subchannel_dial(subchannel) != NGX_OK) {
         ngx_post_event(&subchannel->next, &ngx_posted_events);
@@ -577,8 +559,10 @@ ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
     ngx_etcd_waiter_forget(&subchannel->undecided);
     ngx_etcd_event_stop(&subchannel->next);
 
-    ngx_etcd_endpoints_left(&subchannel->cluster->endpoints, subchannel->place,
-                            ready);
+    ngx_etcd_endpoints_move(&subchannel->cluster->endpoints, subchannel->place,
+                            ready ? NGX_ETCD_ENDPOINT_CONNECTED
+                                  : NGX_ETCD_ENDPOINT_CONNECTING,
+                            NGX_ETCD_ENDPOINT_UNUSED);
 
     if (h2 != NULL) {
         ngx_etcd_http2_close(h2);

@@ -211,20 +211,6 @@ ngx_etcd_txn_batch_put(ngx_etcd_txn_batch_part_t *part, ngx_etcd_txn_op_t *op)
 
 
 static void
-ngx_etcd_txn_batch_remove(ngx_etcd_txn_batch_part_t *part,
-    ngx_etcd_txn_op_t *op)
-{
-    etcd__delete_range_request__init(&part->remove);
-
-    part->remove.key = ngx_etcd_bytes(&op->key);
-
-    part->write_op.request_case =
-                                ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
-    part->write_op.request_delete_range = &part->remove;
-}
-
-
-static void
 ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
     ngx_etcd_txn_op_t *op)
 {
@@ -245,7 +231,13 @@ ngx_etcd_txn_batch_part(ngx_etcd_txn_batch_part_t *part,
         ngx_etcd_txn_batch_compare(part, op);
     }
 
-    ngx_etcd_txn_batch_remove(part, op);
+    etcd__delete_range_request__init(&part->remove);
+
+    part->remove.key = ngx_etcd_bytes(&op->key);
+
+    part->write_op.request_case =
+                                ETCD__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
+    part->write_op.request_delete_range = &part->remove;
 }
 
 
@@ -700,33 +692,20 @@ ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch)
 }
 
 
-static void
-ngx_etcd_txn_batch_insert(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
+void
+ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op,
+    ngx_uint_t lazy)
 {
     op->alone = 0;
     op->waiting = 1;
     op->unknown = 0;
 
     ngx_queue_insert_tail(&batch->ops, &op->queue);
-}
 
+    if (!lazy) {
+        ngx_post_event(&batch->post, &ngx_posted_events);
 
-void
-ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch, ngx_etcd_txn_op_t *op)
-{
-    ngx_etcd_txn_batch_insert(batch, op);
-
-    ngx_post_event(&batch->post, &ngx_posted_events);
-}
-
-
-void
-ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *op)
-{
-    ngx_etcd_txn_batch_insert(batch, op);
-
-    if (!batch->timer.timer_set) {
+    } else if (!batch->timer.timer_set) {
         ngx_add_timer(&batch->timer, NGX_ETCD_TXN_BATCH_LAZY);
     }
 }

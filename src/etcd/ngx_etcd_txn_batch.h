@@ -102,16 +102,13 @@ void ngx_etcd_txn_batch_init(ngx_etcd_txn_batch_t *batch,
 void ngx_etcd_txn_batch_done(ngx_etcd_txn_batch_t *batch);
 
 /*
- * done() is never called before this returns.  Ops are done in any order, with
- * one exception: deletes of keys in the range of a put that were added before
- * the put are done before it.
+ * done() is never called before this returns.  A lazy op waits up to _LAZY ms
+ * for others to be sent with.  Ops are done in any order, with one exception:
+ * deletes of keys in the range of a put that were added before the put are done
+ * before it.
  */
 void ngx_etcd_txn_batch_add(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *op);
-
-/* likewise, but the op waits up to _LAZY ms for others to be sent with */
-void ngx_etcd_txn_batch_add_lazy(ngx_etcd_txn_batch_t *batch,
-    ngx_etcd_txn_op_t *op);
+    ngx_etcd_txn_op_t *op, ngx_uint_t lazy);
 
 /* NGX_OK: the op was not sent and is removed; NGX_DECLINED: it was sent */
 ngx_int_t ngx_etcd_txn_batch_withdraw(ngx_etcd_txn_op_t *op);

@@ -81,8 +81,8 @@ ngx_etcd_unary_measure(ngx_etcd_unary_t *unary)
     took = ngx_etcd_clock() - unary->last;
     half = ngx_etcd_unary_timeout(unary) / 2;
 
-    if (unary->attempts > 2) {
-        took += unary->waited;
+    if (unary->attempts.n > 2) {
+        took += unary->attempts.waited;
     }
 
     ngx_etcd_latency_saw(&unary->cluster->latency,
@@ -95,8 +95,8 @@ ngx_etcd_unary_measure(ngx_etcd_unary_t *unary)
 static void
 ngx_etcd_unary_stop(ngx_etcd_unary_t *unary)
 {
-    if (unary->calling) {
-        unary->calling = 0;
+    if (unary->attempts.calling) {
+        unary->attempts.calling = 0;
         ngx_etcd_grpc_cancel(&unary->call);
     }
 
@@ -136,39 +136,6 @@ ngx_etcd_unary_drop(ngx_etcd_unary_t *unary)
 }
 
 
-static ngx_uint_t
-ngx_etcd_unary_is_full(ngx_etcd_grpc_status_e status, ngx_str_t *text)
-{
-    return status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
-           && ngx_strlcasestrn(text->data, text->data + text->len,
-                               (u_char *) NGX_ETCD_UNARY_NOSPACE,
-                               sizeof(NGX_ETCD_UNARY_NOSPACE) - 2)
-              != NULL;
-}
-
-
-/*
- * Patience lasts as long as an attempt after as many failures as the channel
- * had in a row.  Every call must have time to leave the endpoint, though: a
- * quarter of its timeout is enough.
- */
-
-static ngx_msec_t
-ngx_etcd_unary_patience(ngx_etcd_unary_t *unary)
-{
-    ngx_msec_t  first, patience, quarter;
-    ngx_uint_t  failures;
-
-    failures = unary->cluster->reads->failures;
-    quarter = ngx_etcd_unary_timeout(unary) / 4;
-
-    first = ngx_etcd_unary_first(unary);
-    patience = first << ngx_min(failures, 16);
-
-    return ngx_min(patience, ngx_max(quarter, first));
-}
-
-
 /*
  * Leaves the endpoint, unless it is slow only because it sends another answer,
  * or the attempt was short beside the failures before it: where all endpoints
@@ -179,14 +146,26 @@ static void
 ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
+    ngx_msec_t           first, patience, quarter;
     ngx_etcd_channel_t  *reads;
 
     reads = unary->cluster->reads;
 
+    /*
+     * Patience lasts as long as an attempt after as many failures as the
+     * channel had in a row.  Every call must have time to leave the endpoint,
+     * though: a quarter of its timeout is enough.
+     */
+
+    first = ngx_etcd_unary_first(unary);
+    quarter = ngx_etcd_unary_timeout(unary) / 4;
+
+    patience = first << ngx_min(reads->failures, 16);
+    patience = ngx_min(patience, ngx_max(quarter, first));
+
     if (status == NGX_ETCD_GRPC_UNAVAILABLE
-        || ((ngx_msec_int_t) (reads->heard - unary->started) < 0
-            && ngx_current_msec - unary->started
-               >= ngx_etcd_unary_patience(unary)))
+        || ((ngx_msec_int_t) (reads->heard - unary->attempts.started) < 0
+            && ngx_current_msec - unary->attempts.started >= patience))
     {
         ngx_etcd_channel_failed(reads, text);
     }
@@ -199,7 +178,7 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 {
     ngx_msec_t  delay;
 
-    if ((ngx_msec_int_t) (unary->deadline - ngx_current_msec) <= 0) {
+    if ((ngx_msec_int_t) (unary->attempts.deadline - ngx_current_msec) <= 0) {
         ngx_etcd_unary_finish(unary, status, text);
         return;
     }
@@ -209,9 +188,9 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
                   &unary->cluster->conf->name, unary->name,
                   ngx_etcd_grpc_status_name(status), text);
 
-    unary->failure = status;
-    unary->ntext = ngx_min(text->len, NGX_ETCD_UNARY_TEXT);
-    ngx_memcpy(unary->text, text->data, unary->ntext);
+    unary->attempts.failure = status;
+    unary->attempts.ntext = ngx_min(text->len, NGX_ETCD_UNARY_TEXT);
+    ngx_memcpy(unary->attempts.text, text->data, unary->attempts.ntext);
 
     /*
      * The fault may be the endpoint's own: the second attempt goes to another
@@ -221,9 +200,9 @@ ngx_etcd_unary_again(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
         || unary->call.unprocessed
-        || unary->attempts > 1)
+        || unary->attempts.n > 1)
     {
-        delay = ngx_etcd_backoff(unary->cluster, unary->attempts);
+        delay = ngx_etcd_backoff(unary->cluster, unary->attempts.n);
 
     } else {
         delay = 1;
@@ -247,7 +226,7 @@ ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    unary->waited += ngx_etcd_clock() - unary->last;
+    unary->attempts.waited += ngx_etcd_clock() - unary->last;
 
     if (!unary->call.unprocessed) {
         unary->unknown = 1;
@@ -277,7 +256,7 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
     ngx_etcd_unary_t  *unary;
 
     unary = call->data;
-    unary->calling = 0;
+    unary->attempts.calling = 0;
 
     auth = unary->cluster->auth;
 
@@ -301,15 +280,21 @@ ngx_etcd_unary_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 
     /* etcd checks the token first: the request was not processed */
 
-    if (ngx_etcd_auth_refused(auth, unary->cluster->reads, unary->token, status,
-                              text))
+    if (ngx_etcd_auth_refused(auth, unary->cluster->reads,
+                              unary->attempts.token, status, text))
     {
         ngx_etcd_channel_succeeded(unary->cluster->reads);
         ngx_etcd_unary_attempt(unary);
         return;
     }
 
-    if (unary->roomy && ngx_etcd_unary_is_full(status, text)) {
+    if (unary->roomy
+        && status == NGX_ETCD_GRPC_RESOURCE_EXHAUSTED
+        && ngx_strlcasestrn(text->data, text->data + text->len,
+                            (u_char *) NGX_ETCD_UNARY_NOSPACE,
+                            sizeof(NGX_ETCD_UNARY_NOSPACE) - 2)
+           != NULL)
+    {
         ngx_etcd_channel_succeeded(unary->cluster->reads);
         status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
         unary->full = 1;
@@ -327,7 +312,7 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
     ngx_etcd_grpc_call_t  *call;
 
-    timeout = ngx_etcd_unary_first(unary) << ngx_min(unary->attempts, 16);
+    timeout = ngx_etcd_unary_first(unary) << ngx_min(unary->attempts.n, 16);
 
     call = &unary->call;
     ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
@@ -337,13 +322,13 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     call->timeout = ngx_min(timeout, left);
     call->metadata = md;
     call->nmetadata = ngx_etcd_auth_metadata(unary->cluster->auth, md,
-                                             &unary->token);
+                                             &unary->attempts.token);
     call->message = ngx_etcd_unary_message;
     call->done = ngx_etcd_unary_ended;
     call->data = unary;
 
-    unary->attempts++;
-    unary->started = ngx_current_msec;
+    unary->attempts.n++;
+    unary->attempts.started = ngx_current_msec;
     unary->last = ngx_etcd_clock();
     unary->mark = ngx_etcd_history_mark(unary->cluster);
     unary->connection = unary->cluster->reads->connection;
@@ -357,11 +342,11 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
 
     if (ngx_etcd_grpc_request(h2, call, unary->request) != NGX_OK) {
         ngx_add_timer(&unary->timer,
-                      ngx_etcd_backoff(unary->cluster, unary->attempts));
+                      ngx_etcd_backoff(unary->cluster, unary->attempts.n));
         return;
     }
 
-    unary->calling = 1;
+    unary->attempts.calling = 1;
 }
 
 
@@ -375,7 +360,7 @@ ngx_etcd_unary_attempt(ngx_etcd_unary_t *unary)
 
     auth = unary->cluster->auth;
 
-    rest = (ngx_msec_int_t) (unary->deadline - ngx_current_msec);
+    rest = (ngx_msec_int_t) (unary->attempts.deadline - ngx_current_msec);
     left = (rest > 0) ? (ngx_msec_t) rest : 1;
 
     h2 = ngx_etcd_channel_get(unary->cluster->reads);
@@ -419,15 +404,15 @@ ngx_etcd_unary_expire(ngx_etcd_unary_t *unary)
         return;
     }
 
-    if (unary->failure != NGX_ETCD_GRPC_OK) {
+    if (unary->attempts.failure != NGX_ETCD_GRPC_OK) {
 
         /* done() may free "unary" */
 
         text.data = reason;
-        text.len = unary->ntext;
-        ngx_memcpy(reason, unary->text, unary->ntext);
+        text.len = unary->attempts.ntext;
+        ngx_memcpy(reason, unary->attempts.text, unary->attempts.ntext);
 
-        ngx_etcd_unary_finish(unary, unary->failure, &text);
+        ngx_etcd_unary_finish(unary, unary->attempts.failure, &text);
         return;
     }
 
@@ -445,7 +430,7 @@ ngx_etcd_unary_timer(ngx_event_t *ev)
 
     ngx_etcd_waiter_forget(&unary->waiter);
 
-    if ((ngx_msec_int_t) (unary->deadline - ngx_current_msec) > 0) {
+    if ((ngx_msec_int_t) (unary->attempts.deadline - ngx_current_msec) > 0) {
         ngx_etcd_unary_attempt(unary);
         return;
     }
@@ -457,20 +442,20 @@ ngx_etcd_unary_timer(ngx_event_t *ev)
 void
 ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
 {
-    unary->attempts = 0;
+    unary->attempts.n = 0;
     unary->message = NULL;
     unary->pool = NULL;
-    unary->failure = NGX_ETCD_GRPC_OK;
-    unary->calling = 0;
+    unary->attempts.failure = NGX_ETCD_GRPC_OK;
+    unary->attempts.calling = 0;
     unary->unknown = 0;
     unary->repeated = 0;
     unary->oversize = 0;
     unary->full = 0;
     unary->first = 0;
     unary->last = 0;
-    unary->waited = 0;
+    unary->attempts.waited = 0;
 
-    unary->deadline = ngx_current_msec + ngx_etcd_unary_timeout(unary);
+    unary->attempts.deadline = ngx_current_msec + ngx_etcd_unary_timeout(unary);
 
     unary->waiter.handler = ngx_etcd_unary_ready;
     unary->waiter.data = unary;

@@ -43,6 +43,22 @@ typedef void (*ngx_etcd_unary_done_pt)(ngx_etcd_unary_t *unary,
     ProtobufCMessage *response, ngx_pool_t *pool);
 
 
+/* the attempts of a call */
+
+typedef struct {
+    ngx_uint_t                          n;        /* so far */
+    ngx_msec_t                          deadline; /* of all */
+    ngx_msec_t                          started;  /* time of this one */
+    ngx_uint_t                          token;    /* token's generation */
+    uint64_t                            waited;   /* ms, by the failed ones */
+    ngx_etcd_grpc_status_e              failure;  /* of the last one that
+                                                     failed; OK: none */
+    size_t                              ntext;
+    u_char                              text[NGX_ETCD_UNARY_TEXT];
+    unsigned                            calling:1; /* this one */
+} ngx_etcd_unary_attempts_t;
+
+
 struct ngx_etcd_unary_s {
     /* set by the caller, the rest zeroed */
 
@@ -109,18 +125,9 @@ struct ngx_etcd_unary_s {
     ngx_etcd_grpc_call_t                call;
     ngx_etcd_waiter_t                   waiter;
     ngx_event_t                         timer;    /* next attempt, or timeout */
-    ngx_msec_t                          deadline;
-    ngx_msec_t                          started;  /* time of this attempt */
-    ngx_uint_t                          attempts;
-    uint64_t                            waited;   /* ms, by the failed ones */
-    ngx_uint_t                          token;    /* token's generation */
-    ngx_etcd_grpc_status_e              failure;  /* of the last attempt that
-                                                     failed; OK: none */
-    size_t                              ntext;
-    u_char                              text[NGX_ETCD_UNARY_TEXT];
+    ngx_etcd_unary_attempts_t           attempts;
     ProtobufCMessage                   *message;
     ngx_pool_t                         *pool;
-    unsigned                            calling:1;
 };
 
 

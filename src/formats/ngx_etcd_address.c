@@ -507,6 +507,16 @@ ngx_etcd_address_set_key(ngx_etcd_decode_t *d, ngx_etcd_member_t *member)
 }
 
 
+ngx_int_t
+ngx_etcd_address_shown(ngx_etcd_member_t *member, ngx_str_t *text)
+{
+    return (ngx_etcd_address_parse(member, text, 0) == NULL
+            && member->name_len == text->len
+            && ngx_memcmp(member->name, text->data, text->len) == 0)
+           ? NGX_OK : NGX_DECLINED;
+}
+
+
 ngx_uint_t
 ngx_etcd_address_in_key(ngx_str_t *key)
 {

@@ -56,6 +56,12 @@ ngx_int_t ngx_etcd_address_set_host(ngx_etcd_decode_t *d,
     ngx_etcd_member_t *member, json_t *host, json_t *port,
     ngx_uint_t otherwise);
 
+/*
+ * Sets the address from a text that has the form of member->name: that a member
+ * may have it is not checked.  NGX_DECLINED: it has another one.
+ */
+ngx_int_t ngx_etcd_address_shown(ngx_etcd_member_t *member, ngx_str_t *text);
+
 /* Returns 1 if the last segment of the key is an address. */
 ngx_uint_t ngx_etcd_address_in_key(ngx_str_t *key);
 

@@ -267,7 +267,7 @@ ngx_etcd_decode_rest(ngx_etcd_decode_t *d)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_etcd_decode_members(ngx_etcd_decode_t *d, ngx_etcd_reason_t *reason)
 {
     ngx_int_t   rc;
@@ -339,21 +339,6 @@ ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
 }
 
 
-ngx_int_t
-ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
-    json_t *object, ngx_pool_t *pool, ngx_array_t *members,
-    ngx_etcd_reason_t *reason)
-{
-    ngx_etcd_decode_t  d;
-
-    ngx_etcd_decode_init(&d, conf, key, pool, members, &reason->text);
-
-    d.object = object;
-
-    return ngx_etcd_decode_members(&d, reason);
-}
-
-
 void
 ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     ngx_str_t *key, ngx_pool_t *pool, ngx_array_t *members,
@@ -364,6 +349,7 @@ ngx_etcd_decode_init(ngx_etcd_decode_t *d, ngx_etcd_member_conf_t *conf,
     d->key = *key;
     ngx_str_null(&d->value);
     d->object = NULL;
+    d->port = NULL;
     d->json.start = NULL;
     d->pool = pool;
     d->members = members;

@@ -54,6 +54,8 @@ struct ngx_etcd_decode_s {
     ngx_pool_t                     *pool;
     ngx_array_t                    *members;
     ngx_str_t                      *reason;
+    json_t                         *port;          /* instead of the layout's,
+                                                      or NULL */
     ngx_uint_t                      weight;        /* default */
     ngx_uint_t                      near;          /* the node has the tag of
                                                       "etcd_prefer" */
@@ -91,11 +93,11 @@ ngx_int_t ngx_etcd_decode(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
     ngx_etcd_reason_t *reason);
 
 /*
- * Decodes, as ngx_etcd_decode() does, a value that the caller has parsed, or
- * made, into an object; for formats whose values are objects.
+ * Decodes, as ngx_etcd_decode() does, after ngx_etcd_decode_init(): the caller
+ * has set the value, or, for formats whose values are objects, the object that
+ * it has parsed or made.
  */
-ngx_int_t ngx_etcd_decode_given(ngx_etcd_member_conf_t *conf, ngx_str_t *key,
-    json_t *object, ngx_pool_t *pool, ngx_array_t *members,
+ngx_int_t ngx_etcd_decode_members(ngx_etcd_decode_t *d,
     ngx_etcd_reason_t *reason);
 
 /*

@@ -34,6 +34,10 @@ enum {
 static ngx_int_t ngx_etcd_format_auto(ngx_etcd_decode_t *d);
 
 
+static ngx_str_t  ngx_etcd_format_no_scheme =
+    ngx_string("does not have the scheme of \"scheme=\"");
+
+
 static ngx_etcd_field_t  ngx_etcd_no_fields[] = {
     ngx_etcd_null_field
 };
@@ -351,6 +355,86 @@ ngx_etcd_format_has(ngx_etcd_decode_t *d, char *name)
 }
 
 
+/* Decodes an instance with the port of the wanted protocol. */
+
+static ngx_int_t
+ngx_etcd_format_dubbo_endpoint(ngx_etcd_decode_t *d, json_t *endpoints)
+{
+    size_t   i;
+    json_t  *endpoint;
+
+    json_array_foreach(endpoints, i, endpoint) {
+
+        if (ngx_etcd_json_equals(json_object_get(endpoint, "protocol"),
+                                 &d->conf->scheme))
+        {
+            d->port = json_object_get(endpoint, "port");
+            return ngx_etcd_json_layout_decode(d);
+        }
+    }
+
+    ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_SCHEME,
+                           &ngx_etcd_format_no_scheme);
+
+    return NGX_DECLINED;
+}
+
+
+/* The ports of all protocols are JSON in a string, "dubbo.endpoints". */
+
+static ngx_int_t
+ngx_etcd_format_dubbo_ports(ngx_etcd_decode_t *d, ngx_str_t *text)
+{
+    ngx_int_t        rc;
+    ngx_etcd_json_t  json;
+
+    if (ngx_etcd_json_read(&json, text, 0) == NGX_ERROR) {
+        return ngx_etcd_decode_no_memory(d);
+    }
+
+    rc = json_is_array(json.root)
+         ? ngx_etcd_format_dubbo_endpoint(d, json.root)
+         : ngx_etcd_decode_invalid(d, "dubbo.endpoints", text,
+                                   "is not an array");
+
+    ngx_etcd_json_done(&json);
+
+    return rc;
+}
+
+
+/*
+ * Dubbo's consumers do not use an instance of the revision "0": it exports no
+ * service.
+ */
+
+static ngx_int_t
+ngx_etcd_format_dubbo_app(ngx_etcd_decode_t *d)
+{
+    json_t     *metadata;
+    ngx_str_t   text;
+
+    metadata = json_object_get(d->object, "Metadata");
+
+    if (ngx_etcd_json_says(json_object_get(metadata, "dubbo.metadata.revision"),
+                           "0"))
+    {
+        return NGX_DECLINED;
+    }
+
+    if (d->conf->scheme.len != 0
+        && ngx_etcd_json_string(json_object_get(metadata, "dubbo.endpoints"),
+                                &text)
+           == NGX_OK
+        && text.len != 0)
+    {
+        return ngx_etcd_format_dubbo_ports(d, &text);
+    }
+
+    return ngx_etcd_json_layout_decode(d);
+}
+
+
 /* A record of CoreDNS that has a text, and no address, is one of type TXT. */
 
 static ngx_int_t
@@ -461,8 +545,8 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { .name = ngx_string("dubbo-app"),
       .value = NGX_ETCD_VALUE_JSON,
-      .decode = ngx_etcd_json_layout_decode,
-      .takes = NGX_ETCD_TAKES_TAG,
+      .decode = ngx_etcd_format_dubbo_app,
+      .takes = NGX_ETCD_TAKES_TAG|NGX_ETCD_TAKES_SCHEME,
       .weight = 100,
       .layout = { .host = ngx_string("/Host"),
                   .port = ngx_string("/Port"),

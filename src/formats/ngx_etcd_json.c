@@ -4,10 +4,9 @@
  */
 
 
-#include <math.h>
-
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <math.h>
 #include <ngx_etcd_json.h>
 
 
@@ -418,17 +417,6 @@ ngx_etcd_json_number(ngx_str_t *text, double *number)
     *number = strtod(buf, &end);
 
     return (*end == '\0') ? NGX_OK : NGX_DECLINED;
-}
-
-
-ngx_uint_t
-ngx_etcd_json_truth(json_t *value)
-{
-    return json_is_true(value)
-           || json_number_value(value) != 0
-           || json_string_length(value) != 0
-           || json_array_size(value) != 0
-           || json_object_size(value) != 0;
 }
 
 

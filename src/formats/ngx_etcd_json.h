@@ -95,12 +95,6 @@ ngx_int_t ngx_etcd_json_scalar(json_t *value, u_char *buf, ngx_str_t *text);
 /* Reads a decimal number in any form of JSON.  NGX_DECLINED: it is none. */
 ngx_int_t ngx_etcd_json_number(ngx_str_t *text, double *number);
 
-/*
- * Returns what Python takes for true, and what writers in it do: any string,
- * number, array or object that is not 0 or empty.
- */
-ngx_uint_t ngx_etcd_json_truth(json_t *value);
-
 
 /*
  * JSON pointers (RFC 6901), as text: "/metadata/weight", "/a~1b", "/nodes/0".

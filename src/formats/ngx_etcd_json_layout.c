@@ -296,7 +296,7 @@ static ngx_int_t
 ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     json_t *node)
 {
-    json_t                        *address, *host, *network;
+    json_t                        *address, *host, *port, *network;
     ngx_str_t                      text;
     const ngx_str_t               *path;
     const ngx_etcd_json_layout_t  *layout;
@@ -309,9 +309,10 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         host = ngx_etcd_layout_get(node, &layout->host);
 
         if (host != NULL) {
-            return ngx_etcd_address_set_host(d, member, host,
-                                     ngx_etcd_layout_get(node, &layout->port),
-                                     ngx_etcd_layout_port(d));
+            port = d->port ? d->port : ngx_etcd_layout_get(node, &layout->port);
+
+            return ngx_etcd_address_set_host(d, member, host, port,
+                                             ngx_etcd_layout_port(d));
         }
 
         if (layout->from_key) {
@@ -468,11 +469,14 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
 }
 
 
-/* NGX_ABORT: the node is invalid, since its endpoints have several schemes. */
+/*
+ * Adds the URL, unless a former one of the node has added a member.  NGX_ABORT:
+ * the node is invalid, since its endpoints have several schemes.
+ */
 
 static ngx_int_t
 ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, json_t *node,
-    json_t *endpoint, ngx_str_t *scheme)
+    json_t *endpoint, ngx_str_t *scheme, ngx_uint_t added)
 {
     ngx_str_t        *wanted;
     ngx_etcd_url_t    url;
@@ -498,11 +502,15 @@ ngx_etcd_layout_endpoint(ngx_etcd_decode_t *d, json_t *node,
 
     *scheme = url.scheme;
 
-    return ngx_etcd_layout_add(d, node, &url);
+    return added ? NGX_DECLINED : ngx_etcd_layout_add(d, node, &url);
 }
 
 
-/* Adds the URLs of a node with the wanted scheme, or with the only scheme. */
+/*
+ * Adds the first URL of a node with the wanted scheme, or with the only scheme,
+ * as clients of Kratos do: another one is that of another server of the
+ * instance.
+ */
 
 static ngx_int_t
 ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, json_t *node,
@@ -512,7 +520,7 @@ ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, json_t *node,
     json_t      *endpoint;
     ngx_int_t    rc;
     ngx_str_t    scheme;
-    ngx_uint_t   first, valid;
+    ngx_uint_t   start, first, valid;
 
     if (!json_is_array(endpoints)) {
         return ngx_etcd_layout_invalid(d, &d->layout->endpoints, endpoints,
@@ -521,12 +529,14 @@ ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, json_t *node,
 
     ngx_str_null(&scheme);
 
+    start = d->members->nelts;
     valid = (json_array_size(endpoints) == 0);
 
     json_array_foreach(endpoints, i, endpoint) {
         first = d->members->nelts;
 
-        rc = ngx_etcd_layout_endpoint(d, node, endpoint, &scheme);
+        rc = ngx_etcd_layout_endpoint(d, node, endpoint, &scheme,
+                                      first > start);
 
         /* no endpoint is better than another one */
 

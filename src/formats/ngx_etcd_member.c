@@ -15,6 +15,7 @@
 #define NGX_ETCD_MEMBER_PACK_ROUTE   0x08     /* follows the name */
 #define NGX_ETCD_MEMBER_PACK_HOST    0x10     /* comes last */
 #define NGX_ETCD_MEMBER_PACK_NEAR    0x20
+#define NGX_ETCD_MEMBER_PACK_ORDERED 0x40
 
 
 /* no pointers and no padding: payloads are compared as bytes */
@@ -61,7 +62,8 @@ ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member)
                  | (attr->drain ? NGX_ETCD_MEMBER_PACK_DRAIN : 0)
                  | (member->route.len ? NGX_ETCD_MEMBER_PACK_ROUTE : 0)
                  | (member->host.len ? NGX_ETCD_MEMBER_PACK_HOST : 0)
-                 | (attr->near ? NGX_ETCD_MEMBER_PACK_NEAR : 0);
+                 | (attr->near ? NGX_ETCD_MEMBER_PACK_NEAR : 0)
+                 | (attr->ordered ? NGX_ETCD_MEMBER_PACK_ORDERED : 0);
     head.socklen = (uint8_t) member->socklen;
     head.name_len = (uint16_t) member->name_len;
     head.priority = (uint16_t) attr->priority;
@@ -113,6 +115,7 @@ ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload)
     attr->backup = (head.flags & NGX_ETCD_MEMBER_PACK_BACKUP) ? 1 : 0;
     attr->drain = (head.flags & NGX_ETCD_MEMBER_PACK_DRAIN) ? 1 : 0;
     attr->near = (head.flags & NGX_ETCD_MEMBER_PACK_NEAR) ? 1 : 0;
+    attr->ordered = (head.flags & NGX_ETCD_MEMBER_PACK_ORDERED) ? 1 : 0;
 
     record->sockaddr = payload + sizeof(ngx_etcd_member_pack_head_t);
     record->socklen = head.socklen;
@@ -149,4 +152,29 @@ ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload)
     record->whole = host.whole;
     record->refused = host.refused;
     record->beyond = host.beyond;
+}
+
+
+size_t
+ngx_etcd_member_pack_drain(u_char *payload, ngx_uint_t drain)
+{
+    u_char                  *flags, both;
+    ngx_str_t               *last;
+    ngx_etcd_member_pack_t   record;
+
+    ngx_etcd_member_pack_read(&record, payload);
+
+    if (record.attr.drain ? drain || !record.attr.ordered : !drain) {
+        return 0;
+    }
+
+    flags = payload + offsetof(ngx_etcd_member_pack_head_t, flags);
+    both = NGX_ETCD_MEMBER_PACK_DRAIN | NGX_ETCD_MEMBER_PACK_ORDERED;
+
+    *flags = drain ? *flags | both : *flags & ~both;
+
+    last = record.host.len ? &record.host
+           : record.route.len ? &record.route : &record.name;
+
+    return last->data + last->len - payload;
 }

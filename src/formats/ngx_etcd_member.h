@@ -115,6 +115,9 @@ typedef struct {
     unsigned                        down:1;        /* never used */
     unsigned                        backup:1;      /* if no other is left */
     unsigned                        drain:1;       /* no new sessions */
+    unsigned                        ordered:1;     /* drains for the operator's
+                                                      key only, not by its own
+                                                      value */
     unsigned                        near:1;        /* has the tag of
                                                       "etcd_prefer" */
 } ngx_etcd_member_attr_t;
@@ -276,7 +279,8 @@ typedef struct {
 /* Why a valid key, or a part of its value, is not used. */
 
 typedef enum {
-    NGX_ETCD_UNUSED_NONE = 0,
+    NGX_ETCD_UNUSED_NONE = 0,                      /* counts the keys that drain
+                                                      members */
     NGX_ETCD_UNUSED_FIELD,                         /* a field is unknown */
     NGX_ETCD_UNUSED_TAG,                           /* "tag=" */
     NGX_ETCD_UNUSED_SCHEME,                        /* "scheme=" */
@@ -366,6 +370,13 @@ typedef struct {
 size_t ngx_etcd_member_pack(u_char *payload, ngx_etcd_member_t *member);
 
 void ngx_etcd_member_pack_read(ngx_etcd_member_pack_t *record, u_char *payload);
+
+/*
+ * Makes a packed member drain for the operator's key, or not for it any longer.
+ * Returns its length; 0: it stays as it is, since its own value drains it, or
+ * nothing is new.
+ */
+size_t ngx_etcd_member_pack_drain(u_char *payload, ngx_uint_t drain);
 
 
 #endif /* _NGX_ETCD_MEMBER_H_INCLUDED_ */

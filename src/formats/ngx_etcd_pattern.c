@@ -246,7 +246,8 @@ ngx_etcd_pattern_valid(ngx_str_t *value)
         }
     }
 
-    return dots != value->len || dots > 2;
+    return (dots != value->len || dots > 2)
+           && !ngx_etcd_str_is(value, NGX_ETCD_PATTERN_NOT);
 }
 
 

@@ -20,6 +20,8 @@
 #define NGX_ETCD_PATTERN_VARIABLES  8        /* in one pattern */
 #define NGX_ETCD_PATTERN_SEGMENT    255      /* bytes of a variable's segment */
 #define NGX_ETCD_PATTERN_PREFIX     4096     /* bytes of a set's prefix */
+#define NGX_ETCD_PATTERN_NOT        ".drain" /* no variable has this value: see
+                                                ngx_etcd_drain.h */
 
 
 /* A segment after the literal part. */
@@ -61,7 +63,7 @@ ngx_int_t ngx_etcd_pattern_parse(ngx_etcd_pattern_t *pattern, ngx_str_t *text,
  * Returns the length of the set's prefix at the beginning of a key: without
  * the slash at its end, if the pattern has none.  0: the key belongs to no
  * set, since a segment differs or is missing, or one that a variable stands
- * for is empty, ".", "..", has a NUL, or is too long.
+ * for is empty, ".", "..", NGX_ETCD_PATTERN_NOT, has a NUL, or is too long.
  */
 size_t ngx_etcd_pattern_match(ngx_etcd_pattern_t *pattern, ngx_str_t *key);
 
@@ -71,7 +73,8 @@ size_t ngx_etcd_pattern_match(ngx_etcd_pattern_t *pattern, ngx_str_t *key);
  * The name that a client asks for by TLS ("$ssl_server_name",
  * "$ssl_preread_server_name") is written in lower case, as nginx does it with
  * "$host".  NGX_DECLINED: no key can belong to such a set: a value is empty,
- * ".", "..", too long, or has a slash or a NUL; or the prefix is too long.
+ * ".", "..", NGX_ETCD_PATTERN_NOT, too long, or has a slash or a NUL; or the
+ * prefix is too long.
  */
 ngx_int_t ngx_etcd_pattern_prefix(ngx_etcd_pattern_t *pattern,
     ngx_str_t *values, u_char *buf, ngx_str_t *prefix);

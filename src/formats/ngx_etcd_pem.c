@@ -65,10 +65,10 @@ typedef struct {
 
 static ngx_etcd_pem_label_t  ngx_etcd_pem_labels[] = {
 
-    { ngx_string("CERTIFICATE"), 1, NGX_ETCD_PEM_CERTIFICATE, 0,
-      NGX_ETCD_PEM_BROKEN_CERTIFICATE },
-    { ngx_string("X509 CERTIFICATE"), 1, NGX_ETCD_PEM_CERTIFICATE, 0,
-      NGX_ETCD_PEM_BROKEN_CERTIFICATE },
+    { ngx_string("CERTIFICATE"), 1, NGX_ETCD_PEM_CERTIFICATE,
+      NGX_ETCD_X509_CERTIFICATE, NGX_ETCD_PEM_BROKEN_CERTIFICATE },
+    { ngx_string("X509 CERTIFICATE"), 1, NGX_ETCD_PEM_CERTIFICATE,
+      NGX_ETCD_X509_CERTIFICATE, NGX_ETCD_PEM_BROKEN_CERTIFICATE },
     { ngx_string("PRIVATE KEY"), 1, NGX_ETCD_PEM_PRIVATE_KEY,
       NGX_ETCD_X509_PKCS8, NGX_ETCD_PEM_BROKEN_KEY },
     { ngx_string("RSA PRIVATE KEY"), 1, NGX_ETCD_PEM_PRIVATE_KEY,
@@ -270,9 +270,7 @@ ngx_etcd_pem_block(ngx_etcd_pem_t *pem, ngx_str_t *text, ngx_str_t *name,
         return label->broken;
     }
 
-    return (label->kind == NGX_ETCD_PEM_CERTIFICATE)
-           ? ngx_etcd_x509_certificate(&block->der, max_bits)
-           : ngx_etcd_x509_private_key(&block->der, label->encoding, max_bits);
+    return ngx_etcd_x509_check(&block->der, label->encoding, max_bits);
 }
 
 

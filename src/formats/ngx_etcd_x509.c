@@ -501,13 +501,11 @@ ngx_etcd_x509_signed(ngx_str_t text, ngx_uint_t max_bits)
 }
 
 
-char *
-ngx_etcd_x509_certificate(ngx_str_t *der, ngx_uint_t max_bits)
+static char *
+ngx_etcd_x509_certificate(ngx_str_t text, ngx_uint_t max_bits)
 {
     char       *err;
-    ngx_str_t   text, rest, part, signature;
-
-    text = *der;
+    ngx_str_t   rest, part, signature;
 
     if (ngx_etcd_der_read(&text, NGX_ETCD_DER_SEQUENCE, &rest) != NGX_OK
         || text.len != 0
@@ -692,10 +690,13 @@ ngx_etcd_x509_pkcs8(ngx_str_t text, ngx_uint_t max_bits)
 
 
 char *
-ngx_etcd_x509_private_key(ngx_str_t *der, ngx_etcd_x509_encoding_e encoding,
+ngx_etcd_x509_check(ngx_str_t *der, ngx_etcd_x509_encoding_e encoding,
     ngx_uint_t max_bits)
 {
     switch (encoding) {
+
+    case NGX_ETCD_X509_CERTIFICATE:
+        return ngx_etcd_x509_certificate(*der, max_bits);
 
     case NGX_ETCD_X509_PKCS1:
         return ngx_etcd_x509_pkcs1(*der, max_bits);

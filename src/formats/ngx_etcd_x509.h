@@ -20,18 +20,19 @@
 
 
 typedef enum {
-    NGX_ETCD_X509_PKCS8 = 0,                 /* "PRIVATE KEY" */
+    NGX_ETCD_X509_CERTIFICATE = 0,           /* "CERTIFICATE" */
+    NGX_ETCD_X509_PKCS8,                     /* "PRIVATE KEY" */
     NGX_ETCD_X509_PKCS1,                     /* "RSA PRIVATE KEY" */
     NGX_ETCD_X509_SEC1                       /* "EC PRIVATE KEY" */
 } ngx_etcd_x509_encoding_e;
 
 
-/* NULL, or why the certificate is refused; an RSA key has at most max_bits. */
-char *ngx_etcd_x509_certificate(ngx_str_t *der, ngx_uint_t max_bits);
-
-/* NULL, or why the private key is refused. */
-char *ngx_etcd_x509_private_key(ngx_str_t *der,
-    ngx_etcd_x509_encoding_e encoding, ngx_uint_t max_bits);
+/*
+ * NULL, or why the certificate or private key is refused; an RSA key has at
+ * most max_bits.
+ */
+char *ngx_etcd_x509_check(ngx_str_t *der, ngx_etcd_x509_encoding_e encoding,
+    ngx_uint_t max_bits);
 
 
 #endif /* _NGX_ETCD_X509_H_INCLUDED_ */

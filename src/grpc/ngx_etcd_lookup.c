@@ -26,8 +26,9 @@ ngx_etcd_lookup_fail(ngx_etcd_lookup_t *lookup, char *reason)
     u_char  *p;
 
     p = ngx_snprintf(lookup->buf, NGX_ETCD_LOOKUP_REASON,
-                     "\"%V\" could not be resolved: %s", &lookup->name,
-                     reason);
+                     "\"%V%s%V\" could not be resolved: %s",
+                     &lookup->service, lookup->service.len ? "." : "",
+                     &lookup->name, reason);
 
     lookup->reason.data = lookup->buf;
     lookup->reason.len = p - lookup->buf;
@@ -49,13 +50,23 @@ ngx_etcd_lookup_handler(ngx_resolver_ctx_t *ctx)
     lookup = ctx->data;
     lookup->ctx = NULL;
 
-    if (ctx->state == NGX_OK) {
+    if (ctx->nsrvs != 0) {
+
+        /* records were found, whatever became of the addresses of targets */
+
+        lookup->valid = ctx->valid;
+        lookup->targets(lookup->data, ctx->srvs, ctx->nsrvs);
+
+        ngx_post_event(&lookup->ready, &ngx_posted_events);
+
+    } else if (ctx->state == NGX_OK) {
         lookup->valid = ctx->valid;
         lookup->found(lookup->data, ctx->addrs, ctx->naddrs);
 
         ngx_post_event(&lookup->ready, &ngx_posted_events);
 
     } else {
+        lookup->missing = (ctx->state == NGX_RESOLVE_NXDOMAIN);
         ngx_etcd_lookup_fail(lookup, ngx_resolver_strerror(ctx->state));
     }
 
@@ -69,6 +80,7 @@ ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log)
     ngx_resolver_ctx_t  *ctx;
 
     ngx_str_null(&lookup->reason);
+    lookup->missing = 0;
 
     ngx_etcd_event_init(&lookup->ready, ngx_etcd_lookup_ready, lookup, log);
 
@@ -81,6 +93,7 @@ ngx_etcd_lookup_start(ngx_etcd_lookup_t *lookup, ngx_log_t *log)
     }
 
     ctx->name = lookup->name;
+    ctx->service = lookup->service;
     ctx->handler = ngx_etcd_lookup_handler;
     ctx->data = lookup;
     ctx->timeout = lookup->timeout;

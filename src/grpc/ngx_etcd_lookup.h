@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Resolves a host name by nginx's resolver, without blocking.  The resolver
- * caches answers for their TTL.
+ * Resolves a host name, or the SRV records of a service, by nginx's resolver,
+ * without blocking.  The resolver caches answers for their TTL.
  */
 
 
@@ -28,6 +28,8 @@ typedef struct {
     ngx_resolver_t       *resolver;
     ngx_msec_t            timeout;
     ngx_str_t             name;
+    ngx_str_t             service;     /* "_SERVICE._PROTOCOL" before the name;
+                                          empty: addresses are wanted */
 
     /*
      * Receives the addresses, if there are any; may be called before
@@ -37,14 +39,23 @@ typedef struct {
     void                (*found)(void *data, ngx_resolver_addr_t *addrs,
                                  ngx_uint_t n);
 
+    /*
+     * Receives the targets of a service, as found() does addresses.  Their
+     * addresses may be unknown.
+     */
+    void                (*targets)(void *data, ngx_resolver_srv_name_t *srvs,
+                                   ngx_uint_t n);
+
     /* Called once, never before ngx_etcd_lookup_start() returns. */
     void                (*done)(void *data);
     void                 *data;
 
     /* the result: valid until the next start */
 
-    ngx_str_t             reason;      /* why there are no addresses */
-    time_t                valid;       /* expiry of the addresses */
+    ngx_str_t             reason;      /* why there are no addresses or
+                                          targets */
+    ngx_uint_t            missing;     /* 1: DNS has none */
+    time_t                valid;       /* expiry of what was found */
 
     /* private */
 

@@ -322,23 +322,6 @@ ngx_etcd_message_unpack(const ProtobufCMessageDescriptor *descriptor,
 }
 
 
-static const ProtobufCFieldDescriptor *
-ngx_etcd_message_bytes(const ProtobufCMessageDescriptor *descriptor)
-{
-    unsigned  i;
-
-    for (i = 0; i < descriptor->n_fields; i++) {
-        if (descriptor->fields[i].label == PROTOBUF_C_LABEL_REPEATED
-            && descriptor->fields[i].type == PROTOBUF_C_TYPE_BYTES)
-        {
-            return &descriptor->fields[i];
-        }
-    }
-
-    return NULL;
-}
-
-
 /* the elements of a field, and the rest of the message */
 
 typedef struct {
@@ -399,6 +382,7 @@ ProtobufCMessage *
 ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
     ngx_pool_t *pool, u_char *data, size_t len, ngx_uint_t *exceeded)
 {
+    unsigned                         i;
     ProtobufCMessage                *message;
     ngx_etcd_message_parts_t         parts;
     ngx_etcd_message_budget_t        budget;
@@ -406,7 +390,15 @@ ngx_etcd_message_unpack_in_place(const ProtobufCMessageDescriptor *descriptor,
 
     *exceeded = 0;
 
-    bytes = ngx_etcd_message_bytes(descriptor);
+    bytes = NULL;
+
+    for (i = 0; i < descriptor->n_fields && bytes == NULL; i++) {
+        if (descriptor->fields[i].label == PROTOBUF_C_LABEL_REPEATED
+            && descriptor->fields[i].type == PROTOBUF_C_TYPE_BYTES)
+        {
+            bytes = &descriptor->fields[i];
+        }
+    }
 
     if (bytes == NULL) {
 

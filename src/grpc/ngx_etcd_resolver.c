@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_resolver.h>
 
 
@@ -28,6 +29,7 @@ struct ngx_etcd_resolver_name_s {
     ngx_etcd_lookup_t           *lookup;       /* ASKING */
     ngx_event_t                  timer;        /* RESTING */
     ngx_uint_t                   failures;     /* since the last answer */
+    ngx_etcd_causes_t            causes;       /* of those */
 
     ngx_etcd_resolver_answer_t   known;
     ngx_etcd_resolver_answer_t   found;        /* ASKING: the new answer;
@@ -50,27 +52,6 @@ ngx_etcd_resolver_rest(ngx_etcd_resolver_name_t *name, ngx_msec_t delay)
 {
     name->state = NGX_ETCD_RESOLVER_RESTING;
     ngx_add_timer(&name->timer, delay);
-}
-
-
-/* Logs the first refused address, until an answer has none. */
-
-static void
-ngx_etcd_resolver_refused(ngx_etcd_resolver_name_t *name,
-    ngx_resolver_addr_t *addr, char *why)
-{
-    size_t                     len;
-    u_char                     text[NGX_SOCKADDR_STRLEN];
-    ngx_etcd_resolver_conf_t  *conf;
-
-    conf = &name->resolver->conf;
-
-    len = ngx_sock_ntop(addr->sockaddr, addr->socklen, text,
-                        NGX_SOCKADDR_STRLEN, 0);
-
-    ngx_log_error(NGX_LOG_ERR, conf->log, 0,
-                  "etcd: upstream \"%V\": address %*s of host \"%V\" is not "
-                  "used: it %s", conf->upstream, len, text, &name->sn.str, why);
 }
 
 
@@ -142,6 +123,8 @@ ngx_etcd_resolver_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
     ngx_etcd_resolver_name_t *name = data;
 
     char                         *why;
+    size_t                        len;
+    u_char                        text[NGX_SOCKADDR_STRLEN];
     ngx_uint_t                    i, refused;
     ngx_etcd_resolver_conf_t     *conf;
     ngx_etcd_resolver_answer_t   *found;
@@ -166,8 +149,16 @@ ngx_etcd_resolver_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
 
         if (why != NULL || addrs[i].socklen > sizeof(ngx_sockaddr_t)) {
 
+            /* the first one is logged, until an answer has none */
+
             if (found->refused == 0 && refused == 0 && why != NULL) {
-                ngx_etcd_resolver_refused(name, &addrs[i], why);
+                len = ngx_sock_ntop(addrs[i].sockaddr, addrs[i].socklen, text,
+                                    NGX_SOCKADDR_STRLEN, 0);
+
+                ngx_log_error(NGX_LOG_ERR, conf->log, 0,
+                              "etcd: upstream \"%V\": address %*s of host "
+                              "\"%V\" is not used: it %s", conf->upstream, len,
+                              text, &name->sn.str, why);
             }
 
             refused++;
@@ -194,7 +185,7 @@ ngx_etcd_resolver_succeeded(ngx_etcd_resolver_name_t *name)
 {
     ngx_etcd_resolver_conf_t  *conf;
 
-    if (name->failures != 0) {
+    if (ngx_etcd_cause_forget(&name->causes)) {
         conf = &name->resolver->conf;
 
         ngx_log_error(NGX_LOG_NOTICE, conf->log, 0,
@@ -235,7 +226,9 @@ ngx_etcd_resolver_failed(ngx_etcd_resolver_name_t *name, ngx_str_t *reason)
 
     conf = &name->resolver->conf;
 
-    if (name->failures++ == 0) {
+    name->failures++;
+
+    if (ngx_etcd_cause_level(&name->causes, 0, reason) == NGX_LOG_ERR) {
         ngx_log_error(NGX_LOG_ERR, conf->log, 0,
                       "etcd: upstream \"%V\": host \"%V\": %V%s",
                       conf->upstream, &name->sn.str, reason,

@@ -533,7 +533,7 @@ ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, char *kind, ngx_str_t *name,
     }
 
     if (ngx_etcd_ssl_load(ssl, log, &error) == NGX_OK) {
-        ssl->failed = 0;
+        (void) ngx_etcd_cause_forget(&ssl->causes);
 
         ngx_log_error(NGX_LOG_NOTICE, log, 0,
                       "etcd %s \"%V\": the certificate files changed "
@@ -541,8 +541,7 @@ ngx_etcd_ssl_refresh(ngx_etcd_ssl_t *ssl, char *kind, ngx_str_t *name,
         return;
     }
 
-    level = ssl->failed ? NGX_LOG_INFO : NGX_LOG_ERR;
-    ssl->failed = 1;
+    level = ngx_etcd_cause_level(&ssl->causes, 0, &error.text);
 
     ngx_log_error(level, log, 0,
                   "etcd %s \"%V\": \"%s\" in %s:%ui: %V, "

@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cause.h>
 
 
 /*
@@ -110,7 +111,7 @@ typedef struct {
 
     ngx_etcd_ssl_context_t    *context;
     ngx_etcd_ssl_stat_t        stats[NGX_ETCD_SSL_FILES];
-    ngx_uint_t                 failed;        /* the failure was logged */
+    ngx_etcd_causes_t          causes;        /* of failures, logged */
 } ngx_etcd_ssl_t;
 
 

@@ -19,21 +19,6 @@
 static int  ngx_etcd_tls_index = -1;
 
 
-static ngx_uint_t
-ngx_etcd_tls_is_address(ngx_str_t *name)
-{
-#if (NGX_HAVE_INET6)
-    u_char  addr[16];
-
-    if (ngx_inet6_addr(name->data, name->len, addr) == NGX_OK) {
-        return 1;
-    }
-#endif
-
-    return ngx_inet_addr(name->data, name->len) != INADDR_NONE;
-}
-
-
 /* Sets the reason unless one is set: the first one is the cause. */
 
 static void
@@ -69,6 +54,11 @@ ngx_etcd_tls_hint(ngx_etcd_tls_t *tls, int alert)
     case SSL_AD_CERTIFICATE_REQUIRED:
 #endif
         return tls->ssl->hint;
+
+    /* Go says this in TLSv1.2; before ServerHello it is about ciphers */
+
+    case SSL_AD_HANDSHAKE_FAILURE:
+        return tls->hello ? tls->ssl->hint : "";
 
     default:
         return "";
@@ -215,6 +205,9 @@ ngx_etcd_tls_create(ngx_etcd_ssl_t *ssl, ngx_addr_t *addr, ngx_str_t *name,
     ngx_connection_t *c)
 {
     ngx_etcd_tls_t  *tls;
+#if (NGX_HAVE_INET6)
+    u_char           inet6[16];
+#endif
 
     tls = ngx_pcalloc(c->pool, sizeof(ngx_etcd_tls_t));
     if (tls == NULL) {
@@ -224,7 +217,11 @@ ngx_etcd_tls_create(ngx_etcd_ssl_t *ssl, ngx_addr_t *addr, ngx_str_t *name,
     tls->addr = addr;
     tls->name = *name;
     tls->ssl = ssl;
-    tls->address = ngx_etcd_tls_is_address(name);
+    tls->address = (ngx_inet_addr(name->data, name->len) != INADDR_NONE);
+
+#if (NGX_HAVE_INET6)
+    tls->address |= (ngx_inet6_addr(name->data, name->len, inet6) == NGX_OK);
+#endif
 
     /* the owner logs a failure once; nginx would log it at "crit" */
 

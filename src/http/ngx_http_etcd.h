@@ -70,6 +70,9 @@ typedef struct {
     ngx_uint_t                    lock_lost;   /* ngx_etcd_lock_lost_e */
     ngx_uint_t                    lock_hold;   /* ngx_etcd_lock_hold_e */
     ngx_msec_t                    lock_max_hold;   /* UNSET: the default */
+    ngx_http_complex_value_t     *lock_serve;      /* the first line; UNSET:
+                                                      not here */
+    ngx_msec_t                    lock_serve_ping;
     ngx_array_t                  *sets;    /* ngx_etcd_set_use_t;
                                               NULL: none */
 } ngx_http_etcd_loc_conf_t;

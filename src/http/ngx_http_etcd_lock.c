@@ -9,17 +9,39 @@
 #include <ngx_http.h>
 #include <ngx_etcd_str.h>
 #include <ngx_http_etcd_client.h>
+#include <ngx_http_etcd_header.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
+#include <ngx_http_etcd_lock_serve.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_variable.h>
 #include <ngx_http_etcd_wait.h>
 
 
-/* seconds; the duration of the lock is unknown */
+/* nginx knows neither a text nor a page for this status */
 
-#define NGX_HTTP_ETCD_LOCK_RETRY  "1"
+#define NGX_HTTP_ETCD_LOCKED  423
+
+
+/* in seconds; the duration of the lock is unknown */
+
+static ngx_http_etcd_header_t  ngx_http_etcd_lock_retry[] = {
+    { ngx_string("Retry-After"), ngx_string("1") },
+    { ngx_null_string, ngx_null_string }
+};
+
+
+static ngx_str_t  ngx_http_etcd_locked_line = ngx_string("423 Locked");
+
+static ngx_str_t  ngx_http_etcd_locked_page = ngx_string(
+    "<html>" CRLF
+    "<head><title>423 Locked</title></head>" CRLF
+    "<body>" CRLF
+    "<center><h1>423 Locked</h1></center>" CRLF
+    "<hr><center>nginx</center>" CRLF
+    "</body>" CRLF
+    "</html>" CRLF);
 
 
 /*
@@ -195,6 +217,8 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
         ngx_http_finalize_request(r, status);
 
     } else {
+        ngx_http_etcd_lock_serve_lost(r);
+
         r->keepalive = 0;
         ngx_http_finalize_request(r, NGX_ERROR);
     }
@@ -215,6 +239,7 @@ ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
     ngx_etcd_grant_report(grant, r->connection->log);
 
     if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
+        ngx_etcd_refusal_set(r->pool, NGX_ETCD_REFUSAL_LOCK_LOST);
         ngx_http_etcd_lock_cut(r, grant->status);
     }
 }
@@ -222,7 +247,7 @@ ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
 static ngx_etcd_grant_t *
 ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key)
+    ngx_str_t *key, ngx_uint_t shared)
 {
     ngx_etcd_grant_t          *grant;
     ngx_http_etcd_loc_conf_t  *elcf;
@@ -239,6 +264,7 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
     grant->key = *key;
+    grant->shared = shared;
     grant->on_lost = elcf->lock_lost;
     grant->status = elcf->lock_unavailable;
     grant->hold = elcf->lock_hold;
@@ -263,40 +289,56 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 
 /*
  * A request takes a lock once, by whichever directive.  A subrequest takes
- * none: it would wait for its own request.
+ * none: it would wait for its own request.  So would a request that shares a
+ * lock and wants it alone.
  */
 
 static ngx_etcd_grant_t *
-ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
+ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
+    ngx_uint_t shared)
 {
     ngx_http_request_t *r = owner;
 
+    ngx_uint_t         shares;
     ngx_etcd_grant_t  *grant;
 
+    shares = 0;
     grant = NULL;
 
     while ((grant = ngx_etcd_grant_next(r->pool, grant)) != NULL) {
 
-        if (grant->conf->name == lock->name
-            && ngx_etcd_str_equal(&grant->key, key)
-            && (r == r->main
-                || (!r->background
-                    && ngx_etcd_grant_result(grant) == NGX_OK)))
+        if (grant->conf->name != lock->name
+            || !ngx_etcd_str_equal(&grant->key, key))
         {
+            continue;
+        }
+
+        if (r != r->main
+            && (r->background || ngx_etcd_grant_result(grant) != NGX_OK))
+        {
+            continue;
+        }
+
+        if (shared || !grant->shared) {
             return grant;
         }
+
+        shares = 1;
+        break;
     }
 
-    if (r == r->main) {
-        return ngx_http_etcd_lock_add(r, lock, key);
+    if (r == r->main && !shares) {
+        return ngx_http_etcd_lock_add(r, lock, key, shared);
     }
 
     ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                  "etcd: lock \"%V%s%V\" refuses subrequest \"%V\", %s",
+                  "etcd: lock \"%V%s%V\" refuses %s \"%V\", %s",
                   &lock->name->name, key->len ? "/" : "", ngx_etcd_shown(key),
+                  (r == r->main) ? "request" : "subrequest",
                   ngx_etcd_shown(&r->uri),
-                  r->background ? "which runs in the background"
-                                : "whose request does not hold it");
+                  shares ? "which shares it with others"
+                         : r->background ? "which runs in the background"
+                                         : "whose request does not hold it");
 
     return NULL;
 }
@@ -307,17 +349,9 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key)
 static ngx_int_t
 ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
 {
-    ngx_table_elt_t  *h;
-
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
+    if (ngx_http_etcd_header_add(r, ngx_http_etcd_lock_retry) != NGX_OK) {
         return NGX_ERROR;
     }
-
-    h->hash = 1;
-    ngx_http_etcd_header_alone(h);
-    ngx_str_set(&h->key, "Retry-After");
-    ngx_str_set(&h->value, NGX_HTTP_ETCD_LOCK_RETRY);
 
     ngx_http_etcd_lock_hold_release(r);
 
@@ -359,6 +393,44 @@ ngx_http_etcd_lock_result(void *owner, ngx_etcd_grant_t *grant)
 }
 
 
+/* The answer of a status, unless an "error_page" is another one. */
+
+static ngx_int_t
+ngx_http_etcd_lock_answer(ngx_http_request_t *r, ngx_int_t status)
+{
+    ngx_str_t                  type;
+    ngx_uint_t                 i;
+    ngx_http_err_page_t       *page;
+    ngx_http_complex_value_t   cv;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    if (status != NGX_HTTP_ETCD_LOCKED) {
+        return status;
+    }
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (!r->error_page && clcf->error_pages && r->uri_changes != 0) {
+        page = clcf->error_pages->elts;
+
+        for (i = 0; i < clcf->error_pages->nelts; i++) {
+            if (page[i].status == status) {
+                return status;
+            }
+        }
+    }
+
+    ngx_str_set(&type, "text/html");
+
+    ngx_memzero(&cv, sizeof(ngx_http_complex_value_t));
+    cv.value = ngx_http_etcd_locked_page;
+
+    ngx_http_finalize_request(r, ngx_http_send_response(r, status, &type,
+                                                        &cv));
+    return NGX_DONE;
+}
+
+
 ngx_int_t
 ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 {
@@ -391,12 +463,16 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 
     case NGX_ERROR:
 
-        /* an error of a subrequest would end the main request as well */
+        /* NGX_ERROR of a subrequest would end the main request as well */
 
-        return (r == r->main) ? NGX_ERROR : NGX_HTTP_INTERNAL_SERVER_ERROR;
+        if (r == r->main) {
+            ngx_http_etcd_lock_hold_release(r);
+        }
+
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
 
     default:
-        return rc;
+        return ngx_http_etcd_lock_answer(r, rc);
     }
 }
 
@@ -417,6 +493,12 @@ ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
         ngx_http_etcd_client_skip_body(r);
 
         return ngx_http_filter_finalize_request(r, NULL, grant->status);
+    }
+
+    if (r->headers_out.status == NGX_HTTP_ETCD_LOCKED
+        && r->headers_out.status_line.len == 0)
+    {
+        r->headers_out.status_line = ngx_http_etcd_locked_line;
     }
 
     return ngx_http_next_header_filter(r);

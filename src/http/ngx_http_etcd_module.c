@@ -12,6 +12,7 @@
 #include <ngx_etcd_variable.h>
 #include <ngx_http_etcd_require_leader.h>
 #include <ngx_http_etcd_lock.h>
+#include <ngx_http_etcd_lock_serve.h>
 #include <ngx_http_etcd_lock_upstream.h>
 #include <ngx_http_etcd_output.h>
 #include <ngx_http_etcd_session.h>
@@ -51,6 +52,11 @@ static ngx_conf_enum_t  ngx_http_etcd_lock_hold[] = {
 
 static ngx_conf_num_bounds_t  ngx_http_etcd_status_bounds = {
     ngx_conf_check_num_bounds, 400, 599
+};
+
+
+static ngx_conf_num_bounds_t  ngx_http_etcd_ping_bounds = {
+    ngx_conf_check_num_bounds, 1, -1
 };
 
 
@@ -106,7 +112,7 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       NULL },
 
     { ngx_string("etcd_check"),
-      NGX_HTTP_UPS_CONF|NGX_CONF_1MORE,
+      NGX_HTTP_UPS_CONF|NGX_CONF_ANY,
       ngx_http_etcd_upstream_checks,
       NGX_HTTP_SRV_CONF_OFFSET,
       0,
@@ -120,7 +126,8 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       &ngx_http_etcd_status_bounds },
 
     { ngx_string("etcd_wait"),
-      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1234,
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1234
+                        |NGX_CONF_TAKE5,
       ngx_etcd_wait_conf,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_etcd_loc_conf_t, wait),
@@ -182,6 +189,20 @@ static ngx_command_t  ngx_http_etcd_commands[] = {
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_etcd_loc_conf_t, lock_max_hold),
       NULL },
+
+    { ngx_string("etcd_lock_serve"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      ngx_http_etcd_lock_serve,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("etcd_lock_serve_ping"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_etcd_loc_conf_t, lock_serve_ping),
+      &ngx_http_etcd_ping_bounds },
 
     { ngx_string("etcd_status"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
@@ -264,6 +285,8 @@ ngx_http_etcd_create_loc_conf(ngx_conf_t *cf)
     elcf->lock_lost = NGX_CONF_UNSET_UINT;
     elcf->lock_hold = NGX_CONF_UNSET_UINT;
     elcf->lock_max_hold = NGX_CONF_UNSET_MSEC;
+    elcf->lock_serve = NGX_CONF_UNSET_PTR;
+    elcf->lock_serve_ping = NGX_CONF_UNSET_MSEC;
     elcf->status.members = NGX_CONF_UNSET_UINT;
     ngx_etcd_require_leader_init(&elcf->require_leader);
 
@@ -294,6 +317,10 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_ETCD_LOCK_HOLD_UPSTREAM);
     ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
                               NGX_CONF_UNSET_MSEC);
+    ngx_conf_merge_ptr_value(conf->lock_serve, prev->lock_serve,
+                             NGX_CONF_UNSET_PTR);
+    ngx_conf_merge_msec_value(conf->lock_serve_ping, prev->lock_serve_ping,
+                              NGX_ETCD_LOCK_SERVE_PING);
     ngx_etcd_require_leader_merge(&conf->require_leader, &prev->require_leader);
 
     /*
@@ -321,8 +348,9 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         emcf->checks = 1;
     }
 
-    if (conf->locks != NULL
-        && ngx_http_etcd_lock_check(cf, conf->locks) != NGX_CONF_OK)
+    if ((conf->locks != NULL
+         && ngx_http_etcd_lock_check(cf, conf->locks) != NGX_CONF_OK)
+        || ngx_http_etcd_lock_serve_check(cf, conf) != NGX_CONF_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -339,6 +367,12 @@ ngx_http_etcd_precontent(ngx_http_request_t *r)
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    rc = ngx_http_etcd_lock_serve_refuse(r);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
 
     /* check again after each wait */
 

@@ -59,6 +59,42 @@ ngx_http_etcd_pem_handshake(ngx_http_request_t *r)
 }
 
 
+#if (NGX_HTTP_SSL)
+
+
+/* nginx's own message shows an empty text, and neither the name nor a key. */
+
+static void
+ngx_http_etcd_pem_missing(ngx_http_etcd_pem_ctx_t *ctx,
+    ngx_http_etcd_pem_value_t *value, ngx_str_t *name)
+{
+    ngx_str_t                *literal;
+    ngx_etcd_set_variable_t  *sv;
+
+    static time_t  told;
+
+    /* anybody who connects can cause the line */
+
+    if (told == ngx_time()) {
+        return;
+    }
+
+    told = ngx_time();
+
+    sv = value->use->sv;
+    literal = value->key.len ? &sv->map->literal : &sv->key;
+
+    ngx_log_error(NGX_LOG_ERR, ctx->connection->log, 0,
+                  "etcd: no certificate for \"%V\"%s: key \"%V%V\" has no "
+                  "value", ngx_etcd_shown(name),
+                  name->len ? "" : ", the client has not sent a name",
+                  ngx_etcd_shown(literal), ngx_etcd_shown(&value->key));
+}
+
+
+#endif
+
+
 /*
  * nginx has loaded the certificate and the key, or tried to.  Its own message
  * shows the lines that precede a key, and neither the reason nor the name.
@@ -69,18 +105,10 @@ ngx_http_etcd_pem_compare(ngx_http_etcd_pem_ctx_t *ctx)
 {
 #if (NGX_HTTP_SSL)
 
-    ngx_ssl_conn_t             *ssl;
     ngx_str_t                   name;
     ngx_uint_t                  i;
-    ngx_http_etcd_pem_value_t  *values;
-
-    values = ctx->values.elts;
-
-    for (i = 0; i < ctx->values.nelts; i++) {
-        if (values[i].value.len == 0) {
-            return;
-        }
-    }
+    ngx_ssl_conn_t             *ssl;
+    ngx_http_etcd_pem_value_t  *values, *missing;
 
     ssl = ctx->connection->ssl->connection;
 
@@ -93,9 +121,27 @@ ngx_http_etcd_pem_compare(ngx_http_etcd_pem_ctx_t *ctx)
     name.data = (u_char *) SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     name.len = (name.data != NULL) ? ngx_strlen(name.data) : 0;
 
-    ngx_log_error(NGX_LOG_ERR, ctx->connection->log, 0,
-                  "etcd: the certificate and the key for \"%V\" do not fit",
-                  ngx_etcd_shown(&name));
+    values = ctx->values.elts;
+    missing = NULL;
+
+    for (i = 0; i < ctx->values.nelts; i++) {
+        if (values[i].value.len != 0) {
+            continue;
+        }
+
+        missing = &values[i];
+
+        if (missing->asked) {
+            ngx_http_etcd_pem_missing(ctx, missing, &name);
+            return;
+        }
+    }
+
+    if (missing == NULL) {
+        ngx_log_error(NGX_LOG_ERR, ctx->connection->log, 0,
+                      "etcd: the certificate and the key for \"%V\" do not fit",
+                      ngx_etcd_shown(&name));
+    }
 
 #endif
 }
@@ -422,6 +468,10 @@ ngx_http_etcd_pem_get(ngx_http_request_t *r, ngx_array_t *sets,
         }
 
         value = ngx_http_etcd_pem_find(ctx, use);
+    }
+
+    if (value != NULL) {
+        value->asked = 1;
     }
 
     if (value != NULL && value->value.len != 0) {

@@ -236,7 +236,7 @@ ngx_http_etcd_session_key_valid(ngx_http_etcd_session_key_t *head, u_char *data)
     variables = emcf->set_variables.elts;
 
     if (head->variable >= emcf->set_variables.nelts
-        || !variables[head->variable]->secret)
+        || variables[head->variable]->type != NGX_ETCD_VALUE_PEM)
     {
         return 0;
     }
@@ -340,7 +340,7 @@ ngx_http_etcd_session_init(ngx_conf_t *cf)
     secret = 0;
 
     for (i = 0; i < main_conf->set_variables.nelts; i++) {
-        secret |= variables[i]->secret;
+        secret |= (variables[i]->type == NGX_ETCD_VALUE_PEM);
     }
 
     if (!secret) {

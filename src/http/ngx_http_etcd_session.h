@@ -28,6 +28,7 @@ typedef struct {
     ngx_str_t                     value;
     ngx_str_t                     key;        /* in the map; empty: none */
     uint64_t                      modified;   /* 0: the key has no value */
+    unsigned                      asked:1;    /* nginx has evaluated it */
 } ngx_http_etcd_pem_value_t;
 
 

@@ -62,7 +62,7 @@ ngx_http_etcd_set_get(ngx_http_request_t *r, ngx_http_variable_value_t *v,
         return NGX_OK;
     }
 
-    if (use->sv->secret) {
+    if (use->sv->type == NGX_ETCD_VALUE_PEM) {
         return ngx_http_etcd_pem_get(r, elcf->sets, use, v);
     }
 
@@ -118,12 +118,47 @@ ngx_http_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+static ngx_uint_t
+ngx_http_etcd_set_index(void *variable)
+{
+    return ((ngx_http_variable_t *) variable)->index;
+}
+
+
+/* With this status nginx ends what it cannot do with an empty text. */
+
+static ngx_int_t
+ngx_http_etcd_set_log(ngx_http_request_t *r)
+{
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+
+    if (r->headers_out.status == NGX_HTTP_INTERNAL_SERVER_ERROR) {
+        ngx_etcd_set_use_missing(elcf->sets, r, r->variables,
+                                 ngx_http_etcd_set_index, r->connection->log);
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_http_etcd_set_check(ngx_conf_t *cf)
 {
+    ngx_http_handler_pt        *handler;
     ngx_http_core_main_conf_t  *cmcf;
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    if (ngx_etcd_conf_main(cf->cycle)->set_variables.nelts != 0) {
+        handler = ngx_array_push(&cmcf->phases[NGX_HTTP_LOG_PHASE].handlers);
+        if (handler == NULL) {
+            return NGX_ERROR;
+        }
+
+        *handler = ngx_http_etcd_set_log;
+    }
 
     return ngx_etcd_set_use_check(cf, &ngx_http_etcd_set_module,
                                   &cmcf->variables_keys->keys,

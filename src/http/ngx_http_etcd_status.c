@@ -11,6 +11,7 @@
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_status_json.h>
 #include <ngx_etcd_str.h>
+#include <ngx_http_etcd_header.h>
 #include <ngx_http_etcd_output.h>
 #include <ngx_http_etcd_page_text.h>
 #include <ngx_http_etcd_status.h>
@@ -30,15 +31,6 @@ typedef struct {
     const ngx_etcd_status_part_t  *parts;       /* NULL: the HTML page */
     ngx_uint_t                     openmetrics;
 } ngx_http_etcd_format_t;
-
-
-/* the arguments of a request: one upstream, and some of its sets */
-
-typedef struct {
-    ngx_str_t                      only;
-    ngx_str_t                      like;
-    uint32_t                       after;
-} ngx_http_etcd_status_asked_t;
 
 
 /* the first one is the default */
@@ -186,7 +178,7 @@ ngx_http_etcd_status_arg(ngx_http_request_t *r, char *name, ngx_str_t *value)
 
 static ngx_int_t
 ngx_http_etcd_status_asked(ngx_http_request_t *r,
-    const ngx_http_etcd_format_t *format, ngx_http_etcd_status_asked_t *asked)
+    const ngx_http_etcd_format_t *format, ngx_etcd_status_asked_t *asked)
 {
     off_t       n;
     ngx_str_t   from;
@@ -224,21 +216,31 @@ ngx_http_etcd_status_asked(ngx_http_request_t *r,
 }
 
 
+static ngx_http_etcd_header_t  ngx_http_etcd_status_header[] = {
+    { ngx_string("Cache-Control"), ngx_string("no-store") },
+    { ngx_null_string, ngx_null_string }
+};
+
+
 static ngx_int_t
-ngx_http_etcd_status_headers(ngx_http_request_t *r,
+ngx_http_etcd_status_send(ngx_http_request_t *r,
     const ngx_http_etcd_format_t *format)
 {
-    ngx_table_elt_t  *h;
+    ngx_int_t                  rc;
+    ngx_etcd_status_t         *status;
+    ngx_etcd_main_conf_t      *emcf;
+    ngx_etcd_status_asked_t    asked;
+    ngx_http_etcd_loc_conf_t  *elcf;
 
-    h = ngx_list_push(&r->headers_out.headers);
-    if (h == NULL) {
-        return NGX_ERROR;
+    rc = ngx_http_etcd_status_asked(r, format, &asked);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
-    h->hash = 1;
-    ngx_http_etcd_header_alone(h);
-    ngx_str_set(&h->key, "Cache-Control");
-    ngx_str_set(&h->value, "no-store");
+    if (ngx_http_etcd_header_add(r, ngx_http_etcd_status_header) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
     r->headers_out.status = NGX_HTTP_OK;
     r->headers_out.content_length_n = -1;
@@ -247,30 +249,6 @@ ngx_http_etcd_status_headers(ngx_http_request_t *r,
     /* without the parameters: the gzip filter compares the type */
 
     r->headers_out.content_type_len = format->type.len;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_etcd_status_send(ngx_http_request_t *r,
-    const ngx_http_etcd_format_t *format)
-{
-    ngx_int_t                      rc;
-    ngx_etcd_status_t             *status;
-    ngx_etcd_main_conf_t          *emcf;
-    ngx_http_etcd_loc_conf_t      *elcf;
-    ngx_http_etcd_status_asked_t   asked;
-
-    rc = ngx_http_etcd_status_asked(r, format, &asked);
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    if (ngx_http_etcd_status_headers(r, format) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
 
     /*
      * The length is unknown without rendering.  Subrequests for their status
@@ -295,11 +273,9 @@ ngx_http_etcd_status_send(ngx_http_request_t *r,
     status->remaining = (format->parts == ngx_etcd_status_json);
     status->openmetrics = format->openmetrics;
     status->members = elcf->status.members;
-    status->only = asked.only;
-    status->like = asked.like;
-    status->after = asked.after;
+    status->asked = asked;
 
-    if (format->parts == ngx_etcd_metrics && status->like.len != 0) {
+    if (format->parts == ngx_etcd_metrics && asked.like.len != 0) {
         status->parts = ngx_etcd_metrics_set;
     }
 
@@ -598,13 +574,7 @@ ngx_http_etcd_accept(ngx_http_request_t *r, const ngx_str_t *type,
     "trusted-types 'none'"
 
 
-typedef struct {
-    ngx_str_t                  name;
-    ngx_str_t                  value;
-} ngx_http_etcd_page_header_t;
-
-
-static ngx_http_etcd_page_header_t  ngx_http_etcd_page_header[] = {
+static ngx_http_etcd_header_t  ngx_http_etcd_page_header[] = {
 
     { ngx_string("Content-Security-Policy"),
       ngx_string(NGX_HTTP_ETCD_PAGE_POLICY) },
@@ -628,30 +598,6 @@ static ngx_http_etcd_page_header_t  ngx_http_etcd_page_header[] = {
 static ngx_str_t  ngx_http_etcd_page_html = ngx_string("text/html");
 
 
-static ngx_int_t
-ngx_http_etcd_page_headers(ngx_http_request_t *r)
-{
-    ngx_table_elt_t              *h;
-    ngx_http_etcd_page_header_t  *header;
-
-    for (header = ngx_http_etcd_page_header; header->name.len; header++) {
-
-        h = ngx_list_push(&r->headers_out.headers);
-        if (h == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memzero(h, sizeof(ngx_table_elt_t));
-
-        h->hash = 1;
-        h->key = header->name;
-        h->value = header->value;
-    }
-
-    return NGX_OK;
-}
-
-
 ngx_int_t
 ngx_http_etcd_page(ngx_http_request_t *r)
 {
@@ -665,7 +611,7 @@ ngx_http_etcd_page(ngx_http_request_t *r)
     r->headers_out.content_type_len = ngx_http_etcd_page_html.len;
     ngx_str_set(&r->headers_out.charset, "utf-8");
 
-    if (ngx_http_etcd_page_headers(r) != NGX_OK) {
+    if (ngx_http_etcd_header_add(r, ngx_http_etcd_page_header) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

@@ -63,30 +63,20 @@ ngx_http_etcd_init_servers(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
  */
 
 static ngx_int_t
-ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_int_t rc)
+ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_etcd_upstream_t *upstream,
+    ngx_int_t rc)
 {
     ngx_uint_t                 status;
+    ngx_etcd_refusal_e         refusal;
     ngx_http_etcd_loc_conf_t  *elcf;
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    status = NGX_HTTP_SERVICE_UNAVAILABLE;
+    refusal = ngx_etcd_no_member_table(upstream, rc, r->pool,
+                                        r->connection->log);
 
-    if (rc == NGX_DECLINED) {
-        status = elcf->unknown_status;
-
-    } else if (rc == NGX_BUSY) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "no such set yet: not all keys in etcd are known");
-
-    } else {
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "upstream cannot be read: %s",
-                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
-    }
-
-    ngx_log_debug1(NGX_LOG_DEBUG_HTTP, r->connection->log, 0,
-                   "etcd: no set, status %ui", status);
+    status = (refusal == NGX_ETCD_REFUSAL_UNKNOWN)
+             ? elcf->unknown_status : NGX_HTTP_SERVICE_UNAVAILABLE;
 
     ngx_http_etcd_pause_detach(r);
     ngx_http_etcd_pause_release(r);
@@ -106,6 +96,51 @@ ngx_http_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
 }
 
 
+/*
+ * Counts a try as nginx's $upstream_status and $upstream_response_time have it.
+ * Of a failed try nginx sets the status and the time afterwards, unless it is
+ * 429, to 502, 503 or 504.  Of a connection that has been upgraded the answer
+ * counts, which is not its end.
+ */
+
+static void
+ngx_http_etcd_count(ngx_etcd_outcome_t *outcome, ngx_etcd_peer_t *peer,
+    ngx_http_upstream_t *u, ngx_uint_t failed)
+{
+    ngx_uint_t                  status;
+    ngx_etcd_outcome_try_t      ended;
+    ngx_http_upstream_state_t  *state;
+
+    state = u->state;
+    status = state->status;
+
+    if (failed && status != NGX_HTTP_TOO_MANY_REQUESTS) {
+        status = NGX_HTTP_BAD_GATEWAY;
+    }
+
+    ended.sent = state->bytes_sent;
+    ended.received = state->bytes_received;
+    ended.class = NGX_ETCD_OUTCOME_NONE;
+    ended.time = NGX_ETCD_OUTCOME_NO_TIME;
+
+    if (status >= 100 && status < 600) {
+        ended.class = status / 100 - 1;
+
+        if (status == NGX_HTTP_SWITCHING_PROTOCOLS) {
+            ended.time = state->header_time;
+
+        } else if (state->response_time != NGX_ETCD_OUTCOME_NO_TIME) {
+            ended.time = state->response_time;
+
+        } else {
+            ended.time = ngx_current_msec - u->start_time;
+        }
+    }
+
+    ngx_etcd_outcome_count(outcome, ngx_etcd_peer_answers(peer), &ended);
+}
+
+
 /* Without a status nobody knows whether the peer would have answered. */
 
 static void
@@ -116,16 +151,24 @@ ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
 
     ngx_uint_t              failed, status;
     ngx_http_upstream_t    *u;
+    ngx_etcd_upstream_t    *upstream;
     ngx_etcd_eject_conf_t  *eject;
+
+    if (pick->peer == NULL) {
+        return;
+    }
 
     u = (ngx_http_upstream_t *)
             ((u_char *) pc - offsetof(ngx_http_upstream_t, peer));
 
-    eject = ngx_etcd_peer_data_of(pick)->upstream->eject;
+    upstream = ngx_etcd_peer_data_of(pick)->upstream;
+    eject = upstream->eject;
     failed = (state & NGX_PEER_FAILED) != 0;
     status = u->state->status;
 
-    if (failed || status != 0) {
+    ngx_http_etcd_count(upstream->service->outcome, pick->peer, u, failed);
+
+    if (ngx_etcd_upstream_observes(upstream) && (failed || status != 0)) {
         ngx_etcd_peer_data_answered(pick, failed
                                           || (eject != NULL
                                               && ngx_etcd_eject_status(eject,
@@ -149,6 +192,7 @@ ngx_http_etcd_close(void *data)
 {
     ngx_http_request_t *r = data;
 
+    ngx_etcd_refusal_e     refusal;
     ngx_http_upstream_t   *u;
     ngx_etcd_peer_data_t  *pd;
 
@@ -164,7 +208,16 @@ ngx_http_etcd_close(void *data)
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                       "etcd: closing connection to former leader %V",
                       u->peer.name);
+
+        refusal = NGX_ETCD_REFUSAL_LEADER_CHANGED;
+
+    } else {
+        refusal = NGX_ETCD_REFUSAL_LEFT;
     }
+
+    ngx_etcd_outcome_refuse((pd != NULL) ? pd->upstream->service->outcome
+                                         : NULL,
+                            r->pool, refusal);
 
     ngx_http_etcd_upstream_cut(r, NGX_HTTP_BAD_GATEWAY);
 }
@@ -215,8 +268,13 @@ ngx_http_etcd_first_peer(ngx_http_request_t *r, ngx_etcd_peer_data_t *pd)
         return NGX_OK;
     }
 
+    /* the request will be built again, for the leader at that time */
+
     if (ngx_etcd_pin_owned(pd, r->upstream)) {
-        ngx_etcd_pin_renew(pd);
+        pd->pin.wanted = ngx_max(pd->pin.wanted, pd->pin.reads);
+        pd->pin.reads = 0;
+
+        ngx_etcd_peer_data_unpin(pd);
     }
 
     return NGX_ERROR;
@@ -237,14 +295,15 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
     pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
 
     if (ngx_etcd_pin_owned(pd, r->upstream)) {
-        ngx_etcd_pin_connect(pd, &r->upstream->peer, r->pool);
+        ngx_etcd_peer_data_connect(pd, &r->upstream->peer, r->pool);
+        r->upstream->peer.get = ngx_etcd_pin_get;
 
     } else {
         table = ngx_etcd_pattern_values_table(escf->upstream.service,
                                               ngx_http_etcd_set_value, r, &rc);
 
         if (table == NULL) {
-            return ngx_http_etcd_refuse(r, rc);
+            return ngx_http_etcd_refuse(r, &escf->upstream, rc);
         }
 
         ngx_etcd_table_follow(table);
@@ -269,9 +328,7 @@ ngx_http_etcd_init_peer(ngx_http_request_t *r,
                              NGX_HTTP_UPSTREAM_NOTIFY_HEADER);
     }
 
-    if (ngx_etcd_upstream_observes(&escf->upstream)) {
-        r->upstream->peer.free = ngx_http_etcd_free_peer;
-    }
+    r->upstream->peer.free = ngx_http_etcd_free_peer;
 
     if (ngx_etcd_pick_subscribe(&pd->pick, ngx_http_etcd_close, r) != NGX_OK) {
         return NGX_ERROR;
@@ -486,6 +543,7 @@ ngx_http_etcd_upstream_cut(ngx_http_request_t *r, ngx_int_t status)
 ngx_etcd_peer_data_t *
 ngx_http_etcd_upstream_peer_data(ngx_http_request_t *r)
 {
+    ngx_pool_cleanup_t    *cln;
     ngx_etcd_peer_data_t  *pd;
 
     pd = ngx_http_get_module_ctx(r, ngx_http_etcd_module);
@@ -497,5 +555,11 @@ ngx_http_etcd_upstream_peer_data(ngx_http_request_t *r)
 
     /* an internal redirect has cleared the contexts of the request */
 
-    return ngx_etcd_peer_data_find(r->pool);
+    for (cln = r->pool->cleanup; cln != NULL; cln = cln->next) {
+        if (cln->handler == ngx_etcd_peer_data_cleanup) {
+            return cln->data;
+        }
+    }
+
+    return NULL;
 }

@@ -13,6 +13,7 @@
 #include <ngx_http_etcd_upstream.h>
 #include <ngx_http_etcd_set.h>
 #include <ngx_http_etcd_variable.h>
+#include <ngx_http_etcd_wait.h>
 
 
 /*
@@ -288,6 +289,11 @@ ngx_http_etcd_variable_request(ngx_http_request_t *r,
     ngx_etcd_variable_t  *variable;
 
     variable = (ngx_etcd_variable_t *) data;
+
+    if (variable->wait != NULL) {
+        return variable->wait(&variable->name, ngx_http_etcd_wait_time(r), v,
+                              r->pool);
+    }
 
     return variable->request(&variable->name,
                              ngx_http_etcd_upstream_peer_data(r), v, r->pool);

@@ -165,23 +165,48 @@ ngx_http_etcd_wait_cleanup(void *data)
 }
 
 
+static void
+ngx_http_etcd_wait_mark(void *data)
+{
+    /* void: marks the data as those of a wait */
+}
+
+
+/*
+ * Returns the next wait in the list of the pool, which a request and its
+ * subrequests share, and which is there when they are logged; *cln is where
+ * the search begins.  NULL: no other one.
+ */
+
+static ngx_http_etcd_wait_ctx_t *
+ngx_http_etcd_wait_next(ngx_pool_cleanup_t **cln)
+{
+    ngx_pool_cleanup_t  *mark;
+
+    for (mark = *cln; mark != NULL; mark = mark->next) {
+
+        if (mark->handler == ngx_http_etcd_wait_mark) {
+            *cln = mark->next;
+            return mark->data;
+        }
+    }
+
+    return NULL;
+}
+
+
 static ngx_http_etcd_wait_ctx_t *
 ngx_http_etcd_wait_find_ctx(ngx_http_request_t *r,
     ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
 {
-    ngx_http_cleanup_t        *cln;
+    ngx_pool_cleanup_t        *cln;
     ngx_http_etcd_wait_ctx_t  *ctx, *found;
 
     found = NULL;
     *waited = 0;
+    cln = r->pool->cleanup;
 
-    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
-
-        if (cln->handler != ngx_http_etcd_wait_cleanup) {
-            continue;
-        }
-
-        ctx = cln->data;
+    while ((ctx = ngx_http_etcd_wait_next(&cln)) != NULL) {
 
         if (ctx->service != service) {
             continue;
@@ -253,7 +278,7 @@ ngx_http_etcd_wait_over(ngx_etcd_wait_queue_entry_t *entry)
 
 /*
  * An internal redirect clears the contexts of a request: waits are found in
- * the cleanup list.  A request with its subrequests and redirects waits no
+ * the list of the pool.  A request with its subrequests and redirects waits no
  * longer for an upstream than a single request.
  */
 
@@ -261,6 +286,7 @@ static ngx_http_etcd_wait_ctx_t *
 ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
     ngx_etcd_service_conf_t *service, ngx_msec_t *waited)
 {
+    ngx_pool_cleanup_t        *mark;
     ngx_http_cleanup_t        *cln;
     ngx_http_etcd_wait_ctx_t  *ctx;
 
@@ -270,15 +296,23 @@ ngx_http_etcd_wait_get_ctx(ngx_http_request_t *r,
         return ctx;
     }
 
-    cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_wait_ctx_t));
+    mark = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_etcd_wait_ctx_t));
+    if (mark == NULL) {
+        return NULL;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
     if (cln == NULL) {
         return NULL;
     }
 
-    ctx = cln->data;
+    ctx = mark->data;
     ngx_memzero(ctx, sizeof(ngx_http_etcd_wait_ctx_t));
 
+    mark->handler = ngx_http_etcd_wait_mark;
+
     cln->handler = ngx_http_etcd_wait_cleanup;
+    cln->data = ctx;
 
     ctx->request = r;
     ctx->service = service;
@@ -315,12 +349,14 @@ ngx_http_etcd_wait_begin(ngx_http_request_t *r, ngx_etcd_wait_t *wait,
         return NGX_ERROR;
     }
 
+    ctx->entry.waited = waited;
+
     if (table == NULL) {
-        return ngx_etcd_wait_loading(wait, &ctx->entry, waited,
+        return ngx_etcd_wait_loading(wait, &ctx->entry, r->pool,
                                      r->connection->log);
     }
 
-    return ngx_etcd_wait_begin(wait, table, queue, &ctx->entry, waited,
+    return ngx_etcd_wait_begin(wait, table, queue, &ctx->entry, r->pool,
                                r->connection->log);
 }
 
@@ -347,11 +383,12 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    if (table != NULL && !ngx_etcd_wait_needed(table)) {
+    if (table != NULL && !ngx_etcd_wait_needed(elcf->wait, table)) {
 
         /* a connection is waited for when the request is ready for it */
 
-        return ngx_etcd_wait_refuses(elcf->wait, table, r->connection->log)
+        return ngx_etcd_wait_refuses(elcf->wait, table, r->pool,
+                                     r->connection->log)
                ? NGX_HTTP_SERVICE_UNAVAILABLE : NGX_DECLINED;
     }
 
@@ -367,6 +404,26 @@ ngx_http_etcd_wait_handler(ngx_http_request_t *r)
     }
 
     return rc;
+}
+
+
+ngx_msec_t
+ngx_http_etcd_wait_time(ngx_http_request_t *r)
+{
+    ngx_msec_t                 waited;
+    ngx_pool_cleanup_t        *cln;
+    ngx_http_etcd_wait_ctx_t  *ctx;
+
+    waited = 0;
+    cln = r->pool->cleanup;
+
+    while ((ctx = ngx_http_etcd_wait_next(&cln)) != NULL) {
+        if (ctx->request == r) {
+            waited += ctx->entry.waited;
+        }
+    }
+
+    return waited;
 }
 
 
@@ -430,17 +487,12 @@ ngx_http_etcd_wait_peer(ngx_http_request_t *r, ngx_etcd_table_t *table,
 ngx_uint_t
 ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
 {
-    ngx_http_cleanup_t        *cln;
+    ngx_pool_cleanup_t        *cln;
     ngx_http_etcd_wait_ctx_t  *ctx;
 
-    for (cln = r->main->cleanup; cln != NULL; cln = cln->next) {
+    cln = r->pool->cleanup;
 
-        if (cln->handler != ngx_http_etcd_wait_cleanup) {
-            continue;
-        }
-
-        ctx = cln->data;
-
+    while ((ctx = ngx_http_etcd_wait_next(&cln)) != NULL) {
         if (ctx->request == r && ctx->peer && ngx_http_etcd_wait_end(ctx)) {
             return 1;
         }

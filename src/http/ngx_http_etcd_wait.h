@@ -84,4 +84,8 @@ ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r,
 ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);
 
 
+/* ms that the request has waited in all, without its subrequests */
+ngx_msec_t ngx_http_etcd_wait_time(ngx_http_request_t *r);
+
+
 #endif /* _NGX_HTTP_ETCD_WAIT_H_INCLUDED_ */

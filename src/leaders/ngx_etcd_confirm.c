@@ -47,8 +47,7 @@ ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm, ngx_str_t *reason)
     if (elapsed >= NGX_ETCD_CONFIRM_BOUND) {
         interval = NGX_ETCD_CONFIRM_SELDOM;
 
-        if (!confirm->late) {
-            confirm->late = 1;
+        if (ngx_etcd_cause_level(&confirm->causes, 0, reason) == NGX_LOG_ERR) {
             ngx_log_error(NGX_LOG_ERR, confirm->log, 0,
                           "etcd: upstream \"%V\": leader %V of \"%V\" has not "
                           "confirmed that it leads within %d s, it is not "
@@ -110,7 +109,7 @@ ngx_etcd_confirm_start(ngx_etcd_confirm_t *confirm,
     confirm->probe.data = confirm;
 
     confirm->started = ngx_current_msec;
-    confirm->late = 0;
+    (void) ngx_etcd_cause_forget(&confirm->causes);
 
     ngx_etcd_confirm_ask(confirm);
 }

@@ -14,6 +14,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_probe.h>
 
 
@@ -50,7 +51,7 @@ typedef struct {
     ngx_etcd_probe_target_t     target;
     ngx_event_t                 timer;     /* the next request */
     ngx_msec_t                  started;
-    unsigned                    late:1;    /* was logged */
+    ngx_etcd_causes_t           causes;    /* why it is late, logged */
     unsigned                    done:1;    /* the leader has confirmed */
 } ngx_etcd_confirm_t;
 

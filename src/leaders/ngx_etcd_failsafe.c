@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_failsafe.h>
@@ -41,7 +42,8 @@ struct ngx_etcd_failsafe_s {
     /* logged so far */
 
     unsigned                       used:1;      /* the leader stays in use */
-    unsigned                       told:1;      /* the leader is not used */
+    ngx_etcd_causes_t              causes;      /* why the leader is not used
+                                                   */
     size_t                         reason_len;
     u_char                         reason[NGX_ETCD_FAILSAFE_REASON];
 };
@@ -69,9 +71,8 @@ ngx_etcd_failsafe_end(ngx_etcd_failsafe_t *failsafe)
 {
     ngx_etcd_failsafe_cancel(failsafe);
 
-    if (ngx_etcd_zone_owned(failsafe->service->conf->zone)) {
-        ngx_etcd_member_set_unconfirm(failsafe->service->conf->set);
-    }
+    ngx_etcd_member_set_confirm(failsafe->service->conf->zone,
+                                failsafe->service->conf->set, 0);
 }
 
 
@@ -152,19 +153,22 @@ ngx_etcd_failsafe_log(ngx_etcd_failsafe_t *failsafe, int64_t staleness)
                       "\"%V\" again", &service->conf->name,
                       ngx_etcd_shown(&service->conf->prefix));
 
-    } else if (!used && stale && (failsafe->used || !failsafe->told)) {
+    } else if (!used && stale
+               && (failsafe->used
+                   || ngx_etcd_cause_level(&failsafe->causes, 0, &reason)
+                      == NGX_LOG_ERR))
+    {
         ngx_log_error(NGX_LOG_ERR, service->log, 0,
                       "etcd: upstream \"%V\": no proof from etcd for %L ms, "
                       "the leader of \"%V\" is not used: %V",
                       &service->conf->name, staleness,
                       ngx_etcd_shown(&service->conf->prefix), &reason);
-        failsafe->told = 1;
     }
 
     failsafe->used = used;
 
     if (!stale) {
-        failsafe->told = 0;
+        (void) ngx_etcd_cause_forget(&failsafe->causes);
     }
 }
 

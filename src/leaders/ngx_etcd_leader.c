@@ -296,7 +296,9 @@ ngx_etcd_leader_first(ngx_etcd_leader_t *leader)
          candidate != NULL;
          candidate = ngx_etcd_mirror_next(mirror, candidate))
     {
-        if (!leader->source->candidate(leader->conf, &candidate->key)) {
+        if (candidate->apart
+            || !leader->source->candidate(leader->conf, &candidate->key))
+        {
             continue;
         }
 

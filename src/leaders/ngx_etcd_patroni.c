@@ -298,13 +298,17 @@ ngx_etcd_patroni_confirmed(ngx_etcd_patroni_t *patroni,
     ngx_etcd_mirror_entry_t *member, ngx_etcd_mirror_entry_t *term)
 {
     ngx_str_t                *asked, url;
+    ngx_etcd_key_t           *key;
     ngx_etcd_service_t       *service;
     ngx_etcd_probe_target_t   target;
 
     service = patroni->leader->service;
+    key = ngx_etcd_index_find(&service->diff.index, &member->key);
 
-    if (ngx_etcd_member_diff_uses(&service->diff, &member->key,
-                                  term->create_revision))
+    if (key != NULL
+        && !key->gone
+        && key->regs != NULL
+        && key->entry.create_revision == term->create_revision)
     {
         return 1;
     }

@@ -46,7 +46,7 @@ ngx_etcd_patroni_member_resolve(ngx_etcd_patroni_hosts_t *hosts,
 
     service = hosts->leader->service;
 
-    host = ngx_etcd_member_host_get(service->diff.resolver, &hosts->list,
+    host = ngx_etcd_member_host_get(service->diff.hosts.resolver, &hosts->list,
                                     member, service->log);
     if (host == NULL) {
         ngx_str_set(reason, "no memory");
@@ -158,7 +158,7 @@ static void
 ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
     ngx_etcd_patroni_says_t *says, json_t *object)
 {
-    json_t      *tags;
+    json_t      *tags, *tag;
     json_int_t   n;
     ngx_str_t   *state;
 
@@ -175,8 +175,16 @@ ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
 
     tags = json_object_get(object, "tags");
 
-    says->noloadbalance = ngx_etcd_json_truth(json_object_get(tags,
-                                                            "noloadbalance"));
+    /* Python takes for true what is not 0 or empty, and so does Patroni */
+
+    tag = json_object_get(tags, "noloadbalance");
+
+    says->noloadbalance = json_is_true(tag)
+                          || json_number_value(tag) != 0
+                          || json_string_length(tag) != 0
+                          || json_array_size(tag) != 0
+                          || json_object_size(tag) != 0;
+
     says->untagged = ngx_etcd_json_layout_untagged(
                          &leader->service->conf->member, tags, NULL);
 

@@ -77,34 +77,28 @@ ngx_etcd_prefer_copy(ngx_conf_t *cf, ngx_etcd_tag_t *tag)
 }
 
 
-/* Returns NULL, or what is wrong. */
-
-static char *
-ngx_etcd_prefer_tag(ngx_conf_t *cf, ngx_etcd_tag_t *tag, ngx_str_t *text)
-{
-    char  *err;
-
-    if (!ngx_etcd_str_cut(text, ':', &tag->key, &tag->value)
-        || tag->key.len == 0)
-    {
-        return "it is not \"TAG:VALUE\"";
-    }
-
-    err = ngx_etcd_prefer_value(cf, &tag->value);
-
-    return err ? err : ngx_etcd_prefer_copy(cf, tag);
-}
-
-
 char *
 ngx_etcd_prefer(ngx_conf_t *cf, ngx_etcd_prefer_t *prefer)
 {
-    char       *err;
-    ngx_str_t  *value;
+    char            *err;
+    ngx_str_t       *value;
+    ngx_etcd_tag_t  *tag;
 
+    tag = &prefer->tag;
     value = cf->args->elts;
 
-    err = ngx_etcd_prefer_tag(cf, &prefer->tag, &value[1]);
+    if (!ngx_etcd_str_cut(&value[1], ':', &tag->key, &tag->value)
+        || tag->key.len == 0)
+    {
+        err = "it is not \"TAG:VALUE\"";
+
+    } else {
+        err = ngx_etcd_prefer_value(cf, &tag->value);
+
+        if (err == NULL) {
+            err = ngx_etcd_prefer_copy(cf, tag);
+        }
+    }
 
     if (err != NULL) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid tag \"%V\": %s",

@@ -18,7 +18,7 @@
 
 static ngx_int_t ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool,
     void *owner, ngx_variable_value_t *v);
-static ngx_int_t ngx_etcd_lock_variable_status(ngx_str_t *name,
+static ngx_int_t ngx_etcd_lock_variable_result(ngx_str_t *name,
     ngx_pool_t *pool, void *owner, ngx_variable_value_t *v);
 static ngx_int_t ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool,
     void *owner, ngx_variable_value_t *v);
@@ -27,7 +27,11 @@ static ngx_int_t ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool,
 ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
 
     { ngx_string("etcd_lock_token"), ngx_etcd_lock_variable_token },
-    { ngx_string("etcd_lock_status"), ngx_etcd_lock_variable_status },
+    { ngx_string("etcd_lock_result"), ngx_etcd_lock_variable_result },
+
+    /* the former name of the result, which a directive has, too */
+    { ngx_string("etcd_lock_status"), ngx_etcd_lock_variable_result },
+
     { ngx_string("etcd_lock_wait"), ngx_etcd_lock_variable_wait },
     { ngx_null_string, NULL }
 };
@@ -178,17 +182,6 @@ ngx_etcd_grant_check(ngx_etcd_grant_owner_t *owner, ngx_array_t *locks)
 }
 
 
-static ngx_uint_t
-ngx_etcd_grant_segment_is_plain(ngx_str_t *key, u_char c)
-{
-    return (c >= 'A' && c <= 'Z')
-           || (c >= 'a' && c <= 'z')
-           || (c >= '0' && c <= '9')
-           || c == '-' || c == '_' || c == '~'
-           || (c == '.' && key->len > 2);
-}
-
-
 /* Escapes as much of the key as fits; an escape is never split. */
 
 static u_char *
@@ -206,8 +199,12 @@ ngx_etcd_grant_segment_escape(ngx_str_t *key, u_char *dst, size_t size,
     for (i = 0; i < key->len; i++) {
         c = key->data[i];
 
-        if (ngx_etcd_grant_segment_is_plain(key, c)) {
-
+        if ((c >= 'A' && c <= 'Z')
+            || (c >= 'a' && c <= 'z')
+            || (c >= '0' && c <= '9')
+            || c == '-' || c == '_' || c == '~'
+            || (c == '.' && key->len > 2))
+        {
             if (last - dst < 1) {
                 return dst;
             }
@@ -275,6 +272,7 @@ ngx_etcd_grant_one(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock)
 {
     ngx_int_t          rc;
     ngx_str_t          key, value;
+    ngx_uint_t         shared;
     ngx_etcd_grant_t  *grant;
 
     /* search by directive first: a redirect may have changed the key */
@@ -294,13 +292,31 @@ ngx_etcd_grant_one(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock)
             return (rc == NGX_DONE) ? NGX_OK : rc;
         }
 
-        grant = owner->take(owner->owner, lock, &key);
+        shared = 0;
+
+        if (lock->shared != NULL) {
+            if (owner->value(owner->owner, lock->shared, &value) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            shared = (value.len != 0 && !ngx_etcd_str_is(&value, "0"));
+        }
+
+        grant = owner->take(owner->owner, lock, &key, shared);
         if (grant == NULL) {
             return NGX_ERROR;
         }
     }
 
-    return owner->result(owner->owner, grant);
+    rc = owner->result(owner->owner, grant);
+
+    if (rc != NGX_OK && rc != NGX_AGAIN && rc != NGX_DONE) {
+        ngx_etcd_refusal_set(owner->pool,
+                             grant->refusal ? grant->refusal
+                                            : NGX_ETCD_REFUSAL_LOCK_LOST);
+    }
+
+    return rc;
 }
 
 
@@ -374,6 +390,7 @@ ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner, ngx_log_t *log)
         ngx_etcd_grant_report(grant, log);
 
         if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
+            ngx_etcd_refusal_set(pool, NGX_ETCD_REFUSAL_LOCK_LOST);
             return grant;
         }
     }
@@ -438,7 +455,7 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
 /* Returns the worst status of several locks. */
 
 static ngx_int_t
-ngx_etcd_lock_variable_status(ngx_str_t *name, ngx_pool_t *pool, void *owner,
+ngx_etcd_lock_variable_result(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
     ngx_uint_t         i, n;

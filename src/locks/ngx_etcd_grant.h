@@ -53,7 +53,7 @@ typedef struct {
     ngx_pool_t                  *pool;
     ngx_log_t                   *log;
 
-    /* evaluates KEY of a lock */
+    /* evaluates KEY of a lock, and "shared=" */
     ngx_int_t                  (*value)(void *owner, void *key,
                                         ngx_str_t *value);
 
@@ -62,8 +62,8 @@ typedef struct {
      * begins it; or finds one that the owner may use.  NULL: no
      * memory, or the owner may not take the lock.
      */
-    ngx_etcd_grant_t   *(*take)(void *owner, ngx_etcd_lock_conf_t *conf,
-                                       ngx_str_t *key);
+    ngx_etcd_grant_t          *(*take)(void *owner, ngx_etcd_lock_conf_t *conf,
+                                       ngx_str_t *key, ngx_uint_t shared);
 
     /* NGX_OK: the lock is held; else what the phase returns */
     ngx_int_t                  (*result)(void *owner,

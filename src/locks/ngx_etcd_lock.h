@@ -3,11 +3,10 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Locks of one worker: requests wait in a queue, with as many keys in etcd as
- * are useful, which is one for a lock with one permit.  A held key serves the
- * first request in the queue and then up to "handoff" more before it is
- * released; without "handoff" the transaction that releases the key also puts
- * the next one.  With "linger" the key stays for a moment before its
- * release.
+ * are useful, which is one for a lock with one permit.  A held key serves as
+ * many requests in a row as "reuse=" says; the transaction that releases the
+ * key also puts the next one.  A key that no request wants may be kept for a
+ * moment (ngx_etcd_lock_reuse.h).
  *
  * A request waits for a grant, and holds it (ngx_etcd_worker_locks.h).
  */
@@ -24,8 +23,9 @@
 
 
 /*
- * Requests the lock.  NGX_AGAIN: handler() will be called; NGX_DECLINED: the
- * lock is not available, see "state"; NGX_ERROR: no memory.
+ * Requests the lock.  NGX_OK: it is held, together with others; NGX_AGAIN:
+ * handler() will be called; NGX_DECLINED: the lock is not available, see
+ * "state"; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_log_t *log);
 

@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_lock_client.h>
 #include <ngx_etcd_client.h>
+#include <ngx_etcd_lock_queue_read.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_clock.h>
 
@@ -76,7 +77,13 @@ ngx_etcd_lock_client_read(ngx_etcd_lock_client_t *client)
         lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
 
         lags |= ngx_etcd_lock_queue_lags(lock_queue);
-        more |= ngx_etcd_lock_queue_doubtful(lock_queue);
+
+        /* a key waits, or the watch is behind a read */
+
+        more |= (lock_queue->poll.missed
+                 || ngx_etcd_lock_queue_first(lock_queue,
+                                              NGX_ETCD_MUTEX_WAITING)
+                    != NULL);
 
         if (n < NGX_ETCD_LOCK_CLIENT_READS
             && ngx_etcd_lock_queue_read(lock_queue) == NGX_OK)
@@ -293,10 +300,13 @@ ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
 }
 
 
-/* There is a lease, or etcd has no room for one: the lock queues look. */
+/*
+ * There is a lease, or etcd has no room for one: each lock queue puts its next
+ * key, or refuses all.
+ */
 
 static void
-ngx_etcd_lock_client_advance(ngx_etcd_session_t *session)
+ngx_etcd_lock_client_put_next(ngx_etcd_session_t *session)
 {
     ngx_queue_t             *q;
     ngx_etcd_lock_client_t  *client;
@@ -307,8 +317,8 @@ ngx_etcd_lock_client_advance(ngx_etcd_session_t *session)
          q != ngx_queue_sentinel(&client->lock_queues);
          q = ngx_queue_next(q))
     {
-        ngx_etcd_lock_queue_advance(ngx_queue_data(q, ngx_etcd_lock_queue_t,
-                                                   queue));
+        ngx_etcd_lock_queue_put_next(ngx_queue_data(q, ngx_etcd_lock_queue_t,
+                                                    queue));
     }
 }
 
@@ -416,8 +426,8 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     session->exclusive = 1;
     session->witness = ngx_etcd_lock_client_witness;
     session->missing = ngx_etcd_lock_client_missing;
-    session->held = ngx_etcd_lock_client_advance;
-    session->refused = ngx_etcd_lock_client_advance;
+    session->held = ngx_etcd_lock_client_put_next;
+    session->refused = ngx_etcd_lock_client_put_next;
     session->renewed = ngx_etcd_lock_client_renewed;
     session->lost = ngx_etcd_lock_client_lost;
     session->data = client;

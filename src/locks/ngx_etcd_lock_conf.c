@@ -17,8 +17,10 @@
 
 typedef struct {
     ngx_uint_t              permits;
-    ngx_uint_t              handoff;
-    ngx_msec_t              linger;
+    ngx_uint_t              reuse;
+    ngx_msec_t              keep;
+    ngx_uint_t              current;       /* "reuse=" is there */
+    ngx_uint_t              former;        /* "handoff=" or "linger=" is */
     ngx_etcd_lock_conf_t   *lock;
 } ngx_etcd_lock_shared_t;
 
@@ -57,6 +59,84 @@ ngx_etcd_lock_is_name(ngx_str_t *name)
 }
 
 
+/* NUMBER[,TIME] */
+
+static char *
+ngx_etcd_lock_reuse(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
+{
+    ngx_etcd_lock_shared_t *shared = conf;
+
+    ngx_int_t  n, keep;
+    ngx_str_t  number, time;
+
+    number = *value;
+    keep = 0;
+
+    if (ngx_etcd_str_cut(value, ',', &number, &time)) {
+        keep = ngx_parse_time(&time, 0);
+    }
+
+    n = ngx_atoi(number.data, number.len);
+
+    if (n < 1 || n > NGX_ETCD_LOCK_MAX_REUSE
+        || keep == NGX_ERROR || keep > NGX_ETCD_LOCK_MAX_KEEP)
+    {
+        return option->otherwise;
+    }
+
+    shared->current = 1;
+    shared->reuse = n;
+    shared->keep = keep;
+
+    return NGX_CONF_OK;
+}
+
+
+/* The former names: after the first request, NUMBER others; and TIME. */
+
+static char *
+ngx_etcd_lock_handoff(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
+{
+    ngx_etcd_lock_shared_t *shared = conf;
+
+    ngx_int_t  n;
+
+    n = ngx_atoi(value->data, value->len);
+
+    if (n == NGX_ERROR || n >= NGX_ETCD_LOCK_MAX_REUSE) {
+        return option->otherwise;
+    }
+
+    shared->former = 1;
+    shared->reuse = n + 1;
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_etcd_lock_linger(ngx_conf_t *cf, ngx_etcd_option_t *option,
+    ngx_str_t *value, void *conf)
+{
+    ngx_etcd_lock_shared_t *shared = conf;
+
+    ngx_int_t  n;
+
+    n = ngx_parse_time(value, 0);
+
+    if (n == NGX_ERROR || n > NGX_ETCD_LOCK_MAX_KEEP) {
+        return "invalid value";
+    }
+
+    shared->former = 1;
+    shared->keep = n;
+
+    return NGX_CONF_OK;
+}
+
+
 static ngx_conf_enum_t  ngx_etcd_lock_empty[] = {
     { ngx_string("pass"), 1 },
     { ngx_null_string, 0 }
@@ -83,14 +163,18 @@ static ngx_etcd_option_t  ngx_etcd_lock_options[] = {
       .min = 1, .max = NGX_ETCD_LOCK_MAX_PERMITS,
       .otherwise = "it must be between 1 and 1000000" },
 
-    { .name = ngx_string("handoff="), .type = NGX_ETCD_OPTION_NUMBER,
-      .offset = offsetof(ngx_etcd_lock_shared_t, handoff),
-      .max = NGX_ETCD_LOCK_MAX_HANDOFF,
+    { .name = ngx_string("reuse="), .set = ngx_etcd_lock_reuse,
+      .otherwise = "it must be NUMBER or NUMBER,TIME, with a NUMBER between 1 "
+                   "and 1024 and a TIME of at most 10s" },
+
+    { .name = ngx_string("handoff="), .former = 1, .set = ngx_etcd_lock_handoff,
       .otherwise = "it must be between 0 and 1023" },
 
-    { .name = ngx_string("linger="), .type = NGX_ETCD_OPTION_TIME,
-      .offset = offsetof(ngx_etcd_lock_shared_t, linger),
-      .max = NGX_ETCD_LOCK_MAX_LINGER },
+    { .name = ngx_string("linger="), .former = 1, .set = ngx_etcd_lock_linger },
+
+    { .name = ngx_string("shared="), .type = NGX_ETCD_OPTION_STRING,
+      .conf = NGX_ETCD_IN_LOCK,
+      .offset = offsetof(ngx_etcd_lock_conf_t, sharing), .min = 1 },
 
     { .name = ngx_string("empty="), .type = NGX_ETCD_OPTION_ENUM,
       .conf = NGX_ETCD_IN_LOCK,
@@ -141,8 +225,8 @@ ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
 {
     if (name->file == NULL) {
         name->permits = shared->permits;
-        name->handoff = shared->handoff;
-        name->linger = shared->linger;
+        name->reuse = shared->reuse;
+        name->keep = shared->keep;
         name->keyed = keyed;
         name->file = cf->conf_file->file.name.data;
         name->line = cf->conf_file->line;
@@ -150,8 +234,8 @@ ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
     }
 
     if (name->permits == shared->permits
-        && name->handoff == shared->handoff
-        && name->linger == shared->linger
+        && name->reuse == shared->reuse
+        && name->keep == shared->keep
         && name->keyed == keyed)
     {
         return NGX_CONF_OK;
@@ -159,10 +243,51 @@ ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "lock \"%V\" differs from its definition in %s:%ui in "
-                       "\"permits=\", \"handoff=\", \"linger=\", or in having "
-                       "a key", &name->name, name->file, name->line);
+                       "\"permits=\", \"reuse=\", or in having a key",
+                       &name->name, name->file, name->line);
 
     return NGX_CONF_ERROR;
+}
+
+
+/* Returns what parameters cannot be used together. */
+
+static char *
+ngx_etcd_lock_fits(ngx_conf_t *cf, ngx_etcd_lock_shared_t *shared)
+{
+    ngx_etcd_lock_conf_t  *lock;
+
+    lock = shared->lock;
+
+    if (shared->former) {
+        if (shared->current) {
+            return "has both \"reuse=\" and one of its former names, "
+                   "\"handoff=\" and \"linger=\"";
+        }
+
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"handoff=\" and \"linger=\" of \"etcd_lock\" are "
+                           "deprecated, use \"reuse=%ui,%Mms\" instead",
+                           shared->reuse, shared->keep);
+    }
+
+    if (shared->keep != 0 && lock->wait == 0) {
+        return "has a TIME in \"reuse=\" without \"wait=\"";
+    }
+
+    if (shared->keep != 0 && shared->permits != 1) {
+        return "has both a TIME in \"reuse=\" and \"permits=\"";
+    }
+
+    if (lock->sharing.len != 0 && shared->permits != 1) {
+        return "has both \"shared=\" and \"permits=\"";
+    }
+
+    if (lock->pass && lock->key.len == 0) {
+        return "has \"empty=pass\" without a key";
+    }
+
+    return NGX_CONF_OK;
 }
 
 
@@ -175,11 +300,11 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
     ngx_etcd_lock_shared_t   shared;
 
     ngx_memzero(lock, sizeof(ngx_etcd_lock_conf_t));
+    ngx_memzero(&shared, sizeof(ngx_etcd_lock_shared_t));
 
     shared.lock = lock;
     shared.permits = 1;
-    shared.handoff = 0;
-    shared.linger = 0;
+    shared.reuse = 1;
 
     lock->queue = NGX_ETCD_LOCK_QUEUE;
 
@@ -208,16 +333,10 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         return NGX_CONF_ERROR;
     }
 
-    if (shared.linger != 0 && lock->wait == 0) {
-        return "has \"linger=\" without \"wait=\"";
-    }
+    rv = ngx_etcd_lock_fits(cf, &shared);
 
-    if (shared.linger != 0 && shared.permits != 1) {
-        return "has both \"linger=\" and \"permits=\"";
-    }
-
-    if (lock->pass && lock->key.len == 0) {
-        return "has \"empty=pass\" without a key";
+    if (rv != NGX_CONF_OK) {
+        return rv;
     }
 
     lock->name = ngx_etcd_lock_name_get(cf, &value[1]);
@@ -230,6 +349,8 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
     {
         lock->name->varied = 1;
     }
+
+    lock->name->shared |= (lock->sharing.len != 0);
 
     return ngx_etcd_lock_agree(cf, lock->name, &shared, lock->key.len != 0);
 }
@@ -317,6 +438,14 @@ ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
         lock.value = compile(cf, &lock.key);
 
         if (lock.value == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    if (lock.sharing.len != 0) {
+        lock.shared = compile(cf, &lock.sharing);
+
+        if (lock.shared == NULL) {
             return NGX_CONF_ERROR;
         }
     }
@@ -427,13 +556,19 @@ ngx_int_t
 ngx_etcd_lock_conf_declare(ngx_etcd_conf_t *ecf)
 {
     ngx_uint_t              i;
+    ngx_etcd_object_id_t    id;
     ngx_etcd_lock_name_t  **names;
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
 
     names = ecf->locks.elts;
 
     for (i = 0; i < ecf->locks.nelts; i++) {
-        names[i]->stats = ngx_etcd_lock_table_stats(&ecf->zone,
-                                                    &names[i]->name);
+        id.name = names[i]->name;
+
+        names[i]->stats = ngx_etcd_object_declare(&ecf->zone,
+                                                  &ngx_etcd_lock_stats_type,
+                                                  &id);
         if (names[i]->stats == NULL) {
             return NGX_ERROR;
         }

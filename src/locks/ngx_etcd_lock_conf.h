@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_lock_table.h>
+#include <ngx_etcd_refusal.h>
 
 
 #define NGX_ETCD_LOCK_TTL          10         /* seconds */
@@ -25,12 +26,14 @@
 
 #define NGX_ETCD_LOCK_MAX_PERMITS  1000000
 
-/* a token is the create_revision with ten bits for the handoff */
+/*
+ * A token is the create_revision, with ten bits for the requests of one key if
+ * a key may serve several.
+ */
 
 #define NGX_ETCD_LOCK_TOKEN_BITS   10
-#define NGX_ETCD_LOCK_MAX_HANDOFF  1023
-
-#define NGX_ETCD_LOCK_MAX_LINGER   10000      /* ms */
+#define NGX_ETCD_LOCK_MAX_REUSE    1024       /* requests of one key */
+#define NGX_ETCD_LOCK_MAX_KEEP     10000      /* ms */
 
 #define NGX_ETCD_LOCK_STATUS       423
 #define NGX_ETCD_LOCK_UNAVAILABLE  503
@@ -54,12 +57,16 @@ typedef struct {
     ngx_str_t                  name;
     ngx_etcd_conf_t           *cluster;
     ngx_uint_t                 permits;
-    ngx_uint_t                 handoff;
-    ngx_msec_t                 linger;        /* ms; 0: off */
+    ngx_uint_t                 reuse;         /* requests that a key serves
+                                                 while others wait */
+    ngx_msec_t                 keep;          /* ms that a key is kept while
+                                                 nobody wants it */
     ngx_uint_t                 keyed;         /* a directive has a KEY: one
                                                  lock per key */
+    ngx_uint_t                 shared;        /* a directive has "shared=" */
     ngx_uint_t                 varied;        /* a KEY contains variables */
     ngx_etcd_lock_stats_t     *stats;
+    ngx_etcd_refusal_log_t     refusals;
     ngx_uint_t                 held;          /* in this worker */
     ngx_uint_t                 waiting;
     u_char                    *file;          /* place of first use */
@@ -73,6 +80,8 @@ typedef struct {
     ngx_etcd_lock_name_t      *name;
     ngx_str_t                  key;           /* KEY as configured */
     void                      *value;         /* compiled KEY; NULL: no KEY */
+    ngx_str_t                  sharing;       /* "shared=" as configured */
+    void                      *shared;        /* compiled; NULL: exclusive */
     ngx_msec_t                 wait;
     ngx_uint_t                 queue;
     ngx_uint_t                 pass;          /* empty KEY: no lock */
@@ -82,7 +91,8 @@ typedef struct {
 /*
  * The handler of the directive without access to its grants: *locks is
  * NGX_CONF_UNSET_PTR at first, NULL for "off", otherwise an array of
- * ngx_etcd_lock_conf_t in the order of locking.  compile() compiles a KEY.
+ * ngx_etcd_lock_conf_t in the order of locking.  compile() compiles a KEY, and
+ * the value of "shared=".
  */
 char *ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
     void *(*compile)(ngx_conf_t *cf, ngx_str_t *key));

@@ -375,9 +375,8 @@ ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_grant_t *grant)
     ngx_queue_insert_tail(&hold->locks, &held->queue);
 
     /*
-     * A held grant whose handler was called has no timer, is in no queue, and
-     * has no posted event: only its key refers to the grant, so that it can be
-     * moved.
+     * A held grant whose handler was called has no timer and no posted event:
+     * only its permit refers to the grant, so that it can be moved.
      */
 
     moved = &held->grant;
@@ -396,7 +395,9 @@ ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_grant_t *grant)
     moved->event.log = ngx_cycle->log;
     moved->timer.data = moved;
     moved->timer.log = ngx_cycle->log;
-    moved->permit->grant = moved;
+
+    ngx_queue_insert_after(&grant->queue, &moved->queue);
+    ngx_queue_remove(&grant->queue);
 
     grant->state = NGX_ETCD_GRANT_ENDED;
     grant->lock = NULL;

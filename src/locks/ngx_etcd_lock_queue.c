@@ -48,7 +48,7 @@ ngx_etcd_lock_client_undeleted(ngx_etcd_lock_client_t *client, ngx_str_t *key,
 
     cluster = client->cluster;
 
-    level = (client->nundeleted == 0) ? NGX_LOG_ERR : NGX_LOG_INFO;
+    level = ngx_etcd_cause_level(&client->causes, status, text);
 
     ngx_log_error(level, cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was not "
@@ -95,7 +95,7 @@ ngx_uint_t
 ngx_etcd_lock_client_valid(ngx_etcd_lock_client_t *client)
 {
     return client->session.state == NGX_ETCD_SESSION_HELD
-           && !client->cluster->foreign
+           && !client->cluster->history.foreign
            && client->session.lease.deadline > ngx_etcd_clock();
 }
 
@@ -115,18 +115,42 @@ ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client, ngx_str_t *prefix)
 }
 
 
-/* Returns 1 if the name is not LEASE or LEASE-NUMBER in hexadecimal digits. */
+const ngx_str_t  ngx_etcd_lock_queue_shared = ngx_string("-shared");
+
+
+ngx_uint_t
+ngx_etcd_lock_queue_is_shared(u_char *name, size_t len)
+{
+    size_t  n;
+
+    n = ngx_etcd_lock_queue_shared.len;
+
+    return len > n
+           && ngx_memcmp(name + len - n, ngx_etcd_lock_queue_shared.data, n)
+              == 0;
+}
+
+
+/*
+ * Returns 1 if the name is not LEASE or LEASE-NUMBER in hexadecimal digits, or
+ * such a one of a shared key.
+ */
 
 static ngx_uint_t
 ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)
 {
-    size_t   i, digits;
+    size_t   i, len, digits;
     u_char  *p;
 
     digits = 0;
     p = key->data;
+    len = key->len;
 
-    for (i = lock_queue->prefix.len; i < key->len; i++) {
+    if (ngx_etcd_lock_queue_is_shared(p, len)) {
+        len -= ngx_etcd_lock_queue_shared.len;
+    }
+
+    for (i = lock_queue->prefix.len; i < len; i++) {
 
         if (p[i] == '-' && digits != 0) {
             digits = 0;
@@ -307,24 +331,18 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 ngx_int_t
 ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
 {
-    u_char                  *p;
-    ngx_str_t               *ns;
     ngx_etcd_mirror_t       *mirror;
     ngx_etcd_lock_client_t  *client;
 
     client = lock_queue->client;
-    ns = &client->cluster->conf->key_namespace;
 
-    p = ngx_pnalloc(lock_queue->pool, ns->len + lock_queue->prefix.len);
-    if (p == NULL) {
+    if (ngx_etcd_kv_key(&lock_queue->from, lock_queue->pool,
+                        &client->cluster->conf->key_namespace,
+                        &lock_queue->prefix)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
-
-    lock_queue->from.data = p;
-    lock_queue->from.len = ns->len + lock_queue->prefix.len;
-
-    p = ngx_cpymem(p, ns->data, ns->len);
-    ngx_memcpy(p, lock_queue->prefix.data, lock_queue->prefix.len);
 
     lock_queue->to = ngx_etcd_range_prefix_end(lock_queue->pool,
                                                &lock_queue->from);
@@ -404,7 +422,7 @@ ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 
 
 static void
-ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
+ngx_etcd_lock_queue_full(ngx_etcd_lock_queue_t *lock_queue)
 {
     ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
@@ -416,14 +434,14 @@ ngx_etcd_lock_queue_refuse(ngx_etcd_lock_queue_t *lock_queue)
         mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
 
         if (mutex->state == NGX_ETCD_MUTEX_PENDING) {
-            mutex->handlers->refused(mutex);
+            mutex->handlers->full(mutex);
         }
     }
 }
 
 
 void
-ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
+ngx_etcd_lock_queue_put_next(ngx_etcd_lock_queue_t *lock_queue)
 {
     ngx_etcd_mutex_t    *mutex;
     ngx_etcd_session_t  *session;
@@ -431,7 +449,7 @@ ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue)
     session = &lock_queue->client->session;
 
     if (session->state == NGX_ETCD_SESSION_WAITING && session->full) {
-        ngx_etcd_lock_queue_refuse(lock_queue);
+        ngx_etcd_lock_queue_full(lock_queue);
         return;
     }
 
@@ -491,13 +509,17 @@ ngx_etcd_lock_queue_lost(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
 
 
 ngx_uint_t
-ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
-    int64_t created)
+ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_mutex_t *mutex)
 {
+    int64_t                   created;
+    ngx_str_t                *key;
     ngx_uint_t                before;
     ngx_etcd_mirror_t        *mirror;
     ngx_etcd_mirror_entry_t  *own, *other;
 
+    key = &mutex->own;
+    created = mutex->created;
     mirror = &lock_queue->mirror;
 
     if (!mirror->synced) {
@@ -518,6 +540,12 @@ ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
          other != NULL && other->create_revision <= created;
          other = ngx_etcd_mirror_next(mirror, other))
     {
+        if (mutex->shared
+            && ngx_etcd_lock_queue_is_shared(other->key.data, other->key.len))
+        {
+            continue;
+        }
+
         if (other->create_revision < created
             || (other != own
                 && ngx_memn2cmp(other->key.data, key->data, other->key.len,
@@ -536,11 +564,11 @@ ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
 
 
 ngx_int_t
-ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
-    int64_t created)
+ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_mirror_entry_t  *own;
+    ngx_etcd_mirror_entry_t  *own, *other;
 
     mirror = &lock_queue->mirror;
 
@@ -548,13 +576,26 @@ ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
         return NGX_AGAIN;
     }
 
-    own = ngx_etcd_mirror_find(mirror, key);
+    own = ngx_etcd_mirror_find(mirror, &mutex->own);
 
-    if (own == NULL || own->create_revision != created) {
+    if (own == NULL || own->create_revision != mutex->created) {
         return NGX_AGAIN;
     }
 
-    return (mirror->entries.n == 1) ? NGX_OK : NGX_BUSY;
+    if (!mutex->shared) {
+        return (mirror->entries.n == 1) ? NGX_OK : NGX_BUSY;
+    }
+
+    for (other = ngx_etcd_mirror_first(mirror);
+         other != NULL;
+         other = ngx_etcd_mirror_next(mirror, other))
+    {
+        if (!ngx_etcd_lock_queue_is_shared(other->key.data, other->key.len)) {
+            return NGX_BUSY;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -567,15 +608,6 @@ ngx_etcd_lock_queue_wait(ngx_etcd_lock_queue_t *lock_queue)
     lock_queue->poll.read = ngx_current_msec;
 
     ngx_etcd_lock_client_check(lock_queue->client);
-}
-
-
-ngx_uint_t
-ngx_etcd_lock_queue_doubtful(ngx_etcd_lock_queue_t *lock_queue)
-{
-    return lock_queue->poll.missed
-           || ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
-              != NULL;
 }
 
 
@@ -596,158 +628,4 @@ ngx_etcd_lock_queue_lags(ngx_etcd_lock_queue_t *lock_queue)
 
     return lock_queue->watched
            && ngx_etcd_watch_active(&lock_queue->mirror.watch);
-}
-
-
-/*
- * Finds a waiting key among the first keys of the lock queue.  NGX_OK: it holds
- * one of the permits; NGX_DECLINED: it does not exist; NGX_AGAIN: it waits.
- */
-
-static ngx_int_t
-ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mutex_t *mutex, Etcd__RangeResponse *response)
-{
-    size_t           i;
-    ngx_uint_t       before, found;
-    Etcd__KeyValue  *kv;
-
-    found = 0;
-    before = 0;
-
-    for (i = 0; i < response->n_kvs; i++) {
-        kv = response->kvs[i];
-
-        before += (kv->create_revision <= mutex->created);
-
-        if (kv->create_revision == mutex->created
-            && kv->key.len == mutex->key.len
-            && ngx_memcmp(kv->key.data, mutex->key.data, kv->key.len) == 0)
-        {
-            found = 1;
-        }
-    }
-
-    if (found) {
-        return (before <= lock_queue->permits) ? NGX_OK : NGX_AGAIN;
-    }
-
-    return (response->more
-            || response->header == NULL
-            || response->header->revision < mutex->created)
-           ? NGX_AGAIN : NGX_DECLINED;
-}
-
-
-/* A read is ahead of the watch if it has found that a waiting key holds. */
-
-static void
-ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
-    Etcd__RangeResponse *response)
-{
-    ngx_int_t                    rc;
-    ngx_queue_t                 *q;
-    ngx_etcd_mutex_t            *mutex;
-    ngx_etcd_lock_queue_poll_t  *poll;
-
-    poll = &lock_queue->poll;
-
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
-        if (mutex->state != NGX_ETCD_MUTEX_WAITING) {
-            continue;
-        }
-
-        rc = ngx_etcd_lock_queue_place(lock_queue, mutex, response);
-
-        if (rc == NGX_DECLINED) {
-            mutex->handlers->gone(mutex);
-
-        } else if (rc == NGX_OK) {
-
-            ngx_log_debug2(NGX_LOG_DEBUG_EVENT,
-                           lock_queue->client->cluster->log, 0,
-                           "etcd lock: key \"%V\" of revision %L is first by "
-                           "a read", ngx_etcd_shown(&mutex->key),
-                           mutex->created);
-
-            if (!poll->missed) {
-                poll->missed = 1;
-                poll->ahead = ngx_current_msec;
-                ngx_etcd_lock_client_check(lock_queue->client);
-            }
-
-            mutex->handlers->first(mutex);
-        }
-    }
-}
-
-
-static void
-ngx_etcd_lock_queue_read_done(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool)
-{
-    ngx_etcd_lock_queue_t  *lock_queue = range->data;
-
-    lock_queue->poll.asking = 0;
-    lock_queue->poll.heard = ngx_current_msec;
-    lock_queue->poll.read = ngx_current_msec;
-
-    if (status == NGX_ETCD_GRPC_OK) {
-        ngx_etcd_lock_queue_reconcile(lock_queue, response);
-        ngx_destroy_pool(pool);
-    }
-}
-
-
-/* the limit is one more than the permits, to detect equal create revisions */
-
-ngx_int_t
-ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue)
-{
-    ngx_etcd_range_t            *range;
-    Etcd__RangeRequest          *request;
-    ngx_etcd_lock_queue_poll_t  *poll;
-
-    poll = &lock_queue->poll;
-
-    if (poll->asking
-        || (ngx_current_msec - poll->heard < NGX_ETCD_LOCK_QUEUE_QUIET
-            && ngx_current_msec - poll->read < NGX_ETCD_LOCK_QUEUE_DOUBT)
-        || ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
-           == NULL)
-    {
-        return NGX_DECLINED;
-    }
-
-    /* there may have been no memory for it before */
-
-    ngx_etcd_lock_queue_watch(lock_queue);
-
-    range = &poll->range;
-
-    request = &range->request;
-    etcd__range_request__init(request);
-
-    request->key = ngx_etcd_bytes(&lock_queue->from);
-    request->range_end = ngx_etcd_bytes(&lock_queue->to);
-    request->limit = (int64_t) lock_queue->permits + 1;
-    request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
-    request->keys_only = 1;
-
-    range->cluster = lock_queue->client->cluster;
-    range->done = ngx_etcd_lock_queue_read_done;
-    range->data = lock_queue;
-
-    poll->asking = 1;
-
-    ngx_etcd_range_start(range);
-
-    return NGX_OK;
 }

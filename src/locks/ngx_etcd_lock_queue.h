@@ -6,6 +6,12 @@
  * others, in the order of their creation.  The first keys, as many as there are
  * permits, hold the lock.
  *
+ * A key whose name ends in "-shared" shares the lock: it waits for earlier keys
+ * of other names only, which are exclusive.  Who does not know of this, such as
+ * etcd's own clients, takes it for an exclusive one and waits longer than it
+ * had to, but never less.  The name says it, since it cannot be changed while
+ * the key exists, as a value could.
+ *
  * The prefix is watched from the time when a key waits, or has been held for a
  * while, until the lock queue is closed.
  *
@@ -29,6 +35,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_kv.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror_entry.h>
@@ -82,6 +89,7 @@ typedef struct {
                                                   released ones */
     ngx_uint_t                   nundeleted;   /* released ones, of which a
                                                   deletion has failed */
+    ngx_etcd_causes_t            causes;       /* of those failures */
     uint64_t                     serial;       /* last number of a key */
     ngx_str_t                    prefix;       /* of some lock, with the
                                                   namespace; empty: none yet */
@@ -117,7 +125,7 @@ typedef struct {
     void                       (*put)(ngx_etcd_mutex_t *mutex);
 
     /* PENDING: the key cannot be put, because etcd is full */
-    void                       (*refused)(ngx_etcd_mutex_t *mutex);
+    void                       (*full)(ngx_etcd_mutex_t *mutex);
 
     /* WAITING: keys came or went, and the key exists */
     void                       (*look)(ngx_etcd_mutex_t *mutex);
@@ -156,6 +164,7 @@ struct ngx_etcd_mutex_s {
     ngx_etcd_txn_op_t            op;
     ngx_etcd_range_t             read;
     ngx_event_t                  timer;        /* of the next deletion */
+    unsigned                     shared:1;
     unsigned                     writing:1;
     unsigned                     young:1;
     unsigned                     doubtful:1;   /* etcd may put the key once
@@ -203,6 +212,7 @@ struct ngx_etcd_lock_queue_s {
     ngx_str_t                    prefix;       /* without the namespace, with
                                                   the slash; must stay */
     ngx_uint_t                   permits;
+    ngx_uint_t                   shared;       /* there are shared keys */
     ngx_pool_t                  *pool;         /* of this lock queue */
     ngx_event_t                 *news;         /* posted when keys of any client
                                                   have come or gone, or the
@@ -273,6 +283,13 @@ void ngx_etcd_lock_client_unknown(ngx_etcd_lock_client_t *client);
 ngx_uint_t ngx_etcd_lock_client_valid(ngx_etcd_lock_client_t *client);
 
 
+/* the end of the name of a shared key */
+extern const ngx_str_t  ngx_etcd_lock_queue_shared;
+
+/* Returns 1 if the name is that of a shared key. */
+ngx_uint_t ngx_etcd_lock_queue_is_shared(u_char *name, size_t len);
+
+
 /* Joins the lock queue to the session.  NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue);
 
@@ -289,7 +306,7 @@ void ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue);
  * Puts the next pending key, unless another one is being put.  If etcd has no
  * room for a lease, all pending keys are refused until it is asked again.
  */
-void ngx_etcd_lock_queue_advance(ngx_etcd_lock_queue_t *lock_queue);
+void ngx_etcd_lock_queue_put_next(ngx_etcd_lock_queue_t *lock_queue);
 
 /* Returns NULL if this client has no key in that state. */
 ngx_etcd_mutex_t *ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
@@ -302,34 +319,25 @@ ngx_etcd_mutex_t *ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
 ngx_uint_t ngx_etcd_lock_queue_lost(ngx_etcd_lock_queue_t *lock_queue,
     ngx_str_t *key, int64_t created);
 
-/* Returns 1 if the key, put at that revision, is among the first ones. */
+/* Returns 1 if the key is among the first ones. */
 ngx_uint_t ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_str_t *key, int64_t created);
+    ngx_etcd_mutex_t *mutex);
 
 /*
- * Tells whether the lock queue has other keys than this one, which was put at
- * that revision.  NGX_OK: no; NGX_BUSY: yes; NGX_AGAIN: not known.
+ * Tells whether the lock queue has keys that do not share the lock with this
+ * one.  NGX_OK: no; NGX_BUSY: yes; NGX_AGAIN: not known.
  */
 ngx_int_t ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_str_t *key, int64_t created);
+    ngx_etcd_mutex_t *mutex);
 
 /* A key waits: the prefix is watched, and read while the watch is silent. */
 void ngx_etcd_lock_queue_wait(ngx_etcd_lock_queue_t *lock_queue);
-
-/* Returns 1 if a key waits, or the watch is behind a read. */
-ngx_uint_t ngx_etcd_lock_queue_doubtful(ngx_etcd_lock_queue_t *lock_queue);
 
 /*
  * Returns 1, once, if the watch is active, but has not reported for
  * NGX_ETCD_LOCK_QUEUE_LAG ms what a read has.
  */
 ngx_uint_t ngx_etcd_lock_queue_lags(ngx_etcd_lock_queue_t *lock_queue);
-
-/*
- * Reads the first keys if a key waits and the watch is silent.  NGX_OK: they
- * are being read now; NGX_DECLINED: there is no need.
- */
-ngx_int_t ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue);
 
 /* Ends a running read. */
 void ngx_etcd_lock_queue_stop_read(ngx_etcd_lock_queue_t *lock_queue);

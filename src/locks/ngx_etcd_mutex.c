@@ -8,17 +8,19 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_lock_queue_read.h>
 #include <ngx_etcd_mutex.h>
 #include <ngx_etcd_str.h>
 
 
-/* LEASE-NUMBER, hexadecimal */
+/* LEASE-NUMBER, hexadecimal, and the end of a shared key */
 
-#define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16)
+#define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16 + sizeof("-shared") - 1)
 
 
 static void ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_full(ngx_etcd_mutex_t *mutex);
+static void ngx_etcd_mutex_check(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex);
 
@@ -73,8 +75,8 @@ ngx_etcd_mutex_free(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_event_stop(&mutex->timer);
 
-    if (mutex->failures != 0) {
-        mutex->client->nundeleted--;
+    if (mutex->failures != 0 && --mutex->client->nundeleted == 0) {
+        (void) ngx_etcd_cause_forget(&mutex->client->causes);
     }
 
     ngx_etcd_mutex_unnamed(mutex);
@@ -171,12 +173,9 @@ ngx_etcd_mutex_delete(ngx_etcd_mutex_t *mutex)
      * one.
      */
 
-    if (mutex->lock_queue != NULL && !mutex->lock_queue->watched) {
-        ngx_etcd_txn_batch_add_lazy(&mutex->client->batch, op);
-        return;
-    }
-
-    ngx_etcd_txn_batch_add(&mutex->client->batch, op);
+    ngx_etcd_txn_batch_add(&mutex->client->batch, op,
+                           mutex->lock_queue != NULL
+                           && !mutex->lock_queue->watched);
 }
 
 
@@ -188,7 +187,7 @@ ngx_etcd_mutex_timer(ngx_event_t *ev)
 
 
 ngx_etcd_mutex_t *
-ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue)
+ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue, ngx_uint_t shared)
 {
     u_char            *p;
     ngx_log_t         *log;
@@ -211,13 +210,14 @@ ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue)
     mutex->client = lock_queue->client;
     mutex->lock_queue = lock_queue;
     mutex->handlers = &ngx_etcd_mutex_handlers;
+    mutex->shared = shared;
 
     ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex, log);
 
     ngx_queue_insert_tail(&lock_queue->mutexes, &mutex->queue);
 
     ngx_etcd_lock_client_enter(lock_queue->client);
-    ngx_etcd_lock_queue_advance(lock_queue);
+    ngx_etcd_lock_queue_put_next(lock_queue);
 
     return mutex;
 }
@@ -244,6 +244,11 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
 
     p = mutex->own.data + lock_queue->prefix.len;
     p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
+
+    if (mutex->shared) {
+        p = ngx_cpymem(p, ngx_etcd_lock_queue_shared.data,
+                       ngx_etcd_lock_queue_shared.len);
+    }
 
     mutex->key.len = p - mutex->key.data;
     mutex->own.len = p - mutex->own.data;
@@ -414,11 +419,17 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
             ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
             ngx_etcd_lock_queue_wait(lock_queue);
             ngx_post_event(lock_queue->news, &ngx_posted_events);
-            ngx_etcd_mutex_look(mutex);
+
+            if (mutex->shared) {
+                ngx_etcd_mutex_check(mutex);
+
+            } else {
+                ngx_etcd_mutex_look(mutex);
+            }
         }
     }
 
-    ngx_etcd_lock_queue_advance(lock_queue);
+    ngx_etcd_lock_queue_put_next(lock_queue);
 }
 
 
@@ -446,7 +457,7 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
 
     mutex->writing = 1;
 
-    ngx_etcd_txn_batch_add(&mutex->client->batch, op);
+    ngx_etcd_txn_batch_add(&mutex->client->batch, op, 0);
 }
 
 
@@ -473,7 +484,7 @@ static void
 ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
     ngx_str_t *text, Etcd__RangeResponse *response, ngx_pool_t *pool)
 {
-    int64_t            created;
+    ngx_int_t          rc;
     ngx_etcd_mutex_t  *mutex;
 
     mutex = range->data;
@@ -495,43 +506,56 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    created = (response->n_kvs != 0) ? response->kvs[0]->create_revision : 0;
+    rc = ngx_etcd_lock_queue_place(mutex->lock_queue, mutex, response);
 
     ngx_destroy_pool(pool);
 
-    if (created != mutex->created) {
-        ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
+    if (rc == NGX_OK) {
+        ngx_etcd_mutex_rest(mutex);
+        ngx_etcd_mutex_hold(mutex);
+        return;
+    }
+
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_WAITING);
+
+    if (rc == NGX_DECLINED) {
         ngx_etcd_mutex_gone(mutex);
         return;
     }
 
-    ngx_etcd_mutex_rest(mutex);
-    ngx_etcd_mutex_hold(mutex);
+    if (ngx_etcd_lock_queue_won(mutex->lock_queue, mutex)) {
+
+        /* etcd has earlier keys of which the watch has not told */
+
+        ngx_etcd_mirror_again(&mutex->lock_queue->mirror, 0);
+    }
+
+    ngx_etcd_lock_queue_wait(mutex->lock_queue);
+    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
 }
 
 
 static void
-ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
+ngx_etcd_mutex_check(ngx_etcd_mutex_t *mutex)
 {
-    Etcd__RangeRequest  *request;
-
-    if (!ngx_etcd_lock_queue_won(mutex->lock_queue, &mutex->own,
-                                 mutex->created)) {
-        return;
-    }
-
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_CHECKING);
 
-    request = &mutex->read.request;
-    etcd__range_request__init(request);
-
-    request->key = ngx_etcd_bytes(&mutex->key);
+    ngx_etcd_lock_queue_request(mutex->lock_queue, &mutex->read.request);
 
     mutex->read.cluster = mutex->client->cluster;
     mutex->read.done = ngx_etcd_mutex_checked;
     mutex->read.data = mutex;
 
     ngx_etcd_range_start(&mutex->read);
+}
+
+
+static void
+ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
+{
+    if (ngx_etcd_lock_queue_won(mutex->lock_queue, mutex)) {
+        ngx_etcd_mutex_check(mutex);
+    }
 }
 
 
@@ -564,7 +588,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 
         ngx_etcd_lock_client_unknown(mutex->client);
         ngx_etcd_mutex_again(mutex);
-        ngx_etcd_lock_queue_advance(mutex->lock_queue);
+        ngx_etcd_lock_queue_put_next(mutex->lock_queue);
         break;
 
     case NGX_ETCD_MUTEX_HELD:
@@ -609,7 +633,7 @@ ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex)
 
     if (state == NGX_ETCD_MUTEX_PENDING) {
         ngx_etcd_mutex_free(mutex);
-        ngx_etcd_lock_queue_advance(lock_queue);
+        ngx_etcd_lock_queue_put_next(lock_queue);
         return;
     }
 
@@ -657,6 +681,10 @@ ngx_etcd_mutex_found(ngx_etcd_lock_client_t *client, ngx_str_t *key,
 
     n = ngx_sprintf(name, "/%xL-", client->session.lease.id) - name;
     last = key->data + key->len;
+
+    if (ngx_etcd_lock_queue_is_shared(key->data, key->len)) {
+        last -= ngx_etcd_lock_queue_shared.len;
+    }
 
     for (p = last; p > key->data && p[-1] != '-'; p--) { /* void */ }
 

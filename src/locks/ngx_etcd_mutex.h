@@ -8,8 +8,11 @@
  *     ACQUIRING   the key is being put: HELD, at once, if there are not more
  *                 keys than permits then, else WAITING
  *     WAITING     earlier keys exist; the watch observes them
- *     CHECKING    the earlier keys are gone, and the key is read again: HELD
- *                 if it still exists
+ *     CHECKING    the earlier keys are gone, as far as the watch has told, and
+ *                 the first keys are read: HELD if it is one of them.  A watch
+ *                 that has not noticed another history (ngx_etcd_history.h)
+ *                 may not know of all.  A shared key is read at once if there
+ *                 are others, since the transaction has only counted them
  *     HELD        until the key is released, or LOST: the key was deleted, its
  *                 lease was lost, or its deadline has passed
  *     FAILED      etcd did not put the key, has no room for a lease, or did not
@@ -35,8 +38,12 @@
 #include <ngx_etcd_lock_queue.h>
 
 
-/* Waits for one of the permits.  Returns NULL if there is no memory. */
-ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue);
+/*
+ * Waits for one of the permits, or, by a shared key, for the end of exclusive
+ * ones.  Returns NULL if there is no memory.
+ */
+ngx_etcd_mutex_t *ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_uint_t shared);
 
 /* In any state: the caller must not use the mutex any more. */
 void ngx_etcd_mutex_release(ngx_etcd_mutex_t *mutex);

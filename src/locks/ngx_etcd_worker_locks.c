@@ -146,8 +146,9 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
         return lock;
     }
 
-    pool = ngx_create_pool(sizeof(ngx_etcd_lock_t) + 3 * prefix.len + 1024,
-                           locks->client->cluster->log);
+    /* the lock itself is too large for a block of its pool */
+
+    pool = ngx_create_pool(4 * prefix.len + 256, locks->client->cluster->log);
     if (pool == NULL) {
         return NULL;
     }
@@ -175,6 +176,7 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
     lock->lock_queue.client = locks->client;
     lock->lock_queue.prefix = lock->node.str;
     lock->lock_queue.permits = name->permits;
+    lock->lock_queue.shared = name->shared;
     lock->lock_queue.pool = pool;
     lock->lock_queue.news = &lock->post;
 
@@ -329,7 +331,6 @@ ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle)
 void
 ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n)
 {
-    lock->nheld += n;
     lock->locks->held += n;
     lock->name->held += n;
 
@@ -410,7 +411,8 @@ ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
         q = ngx_queue_head(&lock->waiters);
         first = ngx_queue_data(q, ngx_etcd_grant_t, queue);
 
-        ngx_etcd_lock_table_waiting(lock->row, lock->nwaiters, first->since);
+        ngx_etcd_lock_table_show(lock->row, NGX_ETCD_LOCK_ROW_WAITING, 0,
+                                 lock->nwaiters, first->since);
     }
 }
 
@@ -418,13 +420,20 @@ ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
 void
 ngx_etcd_lock_status_holder(ngx_etcd_lock_permit_t *permit)
 {
+    ngx_queue_t       *q;
+    ngx_etcd_grant_t  *grant;
+
     if (permit->row == NULL) {
         permit->row = ngx_etcd_lock_status_add(permit->lock);
     }
 
     if (permit->row != NULL) {
-        ngx_etcd_lock_table_held(permit->row, permit->grant->token,
-                                 ngx_current_msec);
+        q = ngx_queue_head(&permit->grants);
+        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+
+        ngx_etcd_lock_table_show(permit->row, NGX_ETCD_LOCK_ROW_HELD,
+                                 permit->mutex->shared ? permit->ngrants : 0,
+                                 grant->token, grant->since + grant->waited);
     }
 }
 

@@ -16,6 +16,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_refusal.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock_client.h>
 #include <ngx_etcd_lock_conf.h>
@@ -99,6 +100,10 @@ struct ngx_etcd_grant_s {
     ngx_str_t                    key;          /* KEY as a segment; empty: the
                                                   lock of the name alone */
 
+    ngx_uint_t                   shared;       /* with others that share it */
+
+    ngx_etcd_refusal_e           refusal;      /* why it was not obtained */
+
     /* for http and stream */
 
     ngx_pool_cleanup_t          *cleanup;
@@ -119,12 +124,15 @@ struct ngx_etcd_grant_s {
 
     ngx_etcd_lock_t             *lock;
     ngx_etcd_lock_permit_t      *permit;       /* if HELD */
-    ngx_queue_t                  queue;        /* if WAITING */
+    ngx_queue_t                  queue;        /* if WAITING: of the lock; if
+                                                  HELD: of the permit */
     ngx_event_t                  event;        /* calls the handlers */
     ngx_event_t                  timer;
     ngx_msec_t                   since;
     unsigned                     opened:1;     /* handler() was called */
     unsigned                     expired:1;    /* the time limit was reached */
+    unsigned                     asked:1;      /* a read was begun to get it a
+                                                  kept permit */
 };
 
 
@@ -138,7 +146,7 @@ typedef struct {
     ngx_uint_t                   nidle;
     ngx_uint_t                   waiting;      /* number of waiting grants */
     ngx_uint_t                   held;         /* number of held grants */
-    ngx_uint_t                   nlingering;   /* permits that linger */
+    ngx_uint_t                   nkept;        /* permits that are kept */
     ngx_etcd_lock_table_t       *table;        /* rows for the status; or
                                                   NULL */
     ngx_msec_t                   claim;        /* time of the last search for a
@@ -163,8 +171,9 @@ struct ngx_etcd_lock_s {
     ngx_queue_t                  permits;      /* held or waited for; not more
                                                   than name->permits */
     ngx_uint_t                   npermits;
-    ngx_uint_t                   nheld;        /* permits with a grant */
-    ngx_uint_t                   nlingering;   /* permits that linger */
+    ngx_uint_t                   nshared;      /* permits of shared keys */
+    ngx_uint_t                   nheld;        /* permits with grants */
+    ngx_uint_t                   nkept;        /* permits that are kept */
     ngx_event_t                  post;
     ngx_queue_t                  rest;         /* in worker's locks->idle */
     ngx_msec_t                   since;        /* start of being idle */
@@ -174,25 +183,34 @@ struct ngx_etcd_lock_s {
 
 /*
  * A permit to hold the lock, which this worker has or waits for: its key in
- * etcd, and the grant that it serves.
+ * etcd, and the grant that it serves, or the grants if the key is shared.
  */
 
 struct ngx_etcd_lock_permit_s {
     ngx_queue_t                  queue;
     ngx_etcd_mutex_t            *mutex;
     ngx_etcd_lock_t             *lock;
-    ngx_etcd_grant_t            *grant;        /* NULL: not held */
-    ngx_uint_t                   handoffs;     /* since the key was put */
+    ngx_queue_t                  grants;       /* empty: not held */
+    ngx_uint_t                   ngrants;
+    ngx_uint_t                   handoffs;     /* since the key was put; its
+                                                  token does not change while it
+                                                  is shared */
     ngx_msec_t                   since;        /* time of first hold */
-    ngx_event_t                  timer;        /* end of lingering */
+    ngx_event_t                  timer;        /* a kept one is over */
     ngx_etcd_lock_row_t         *row;          /* row of the holder; or NULL */
-    ngx_etcd_range_t             range;        /* check of a lingering key */
-    unsigned                     lingers:1;    /* see ngx_etcd_lock_linger.h */
+    ngx_etcd_range_t            *range;        /* check of a kept key; NULL:
+                                                  none is kept */
+    unsigned                     kept:1;       /* see ngx_etcd_lock_reuse.h */
     unsigned                     asking:1;     /* range is pending */
     unsigned                     mine:1;       /* range has found this key
                                                   alone */
     unsigned                     over:1;       /* to be removed */
 };
+
+
+/* the grant that has waited for the longest time, where nwaiters is not 0 */
+#define ngx_etcd_lock_first(lock)                                             \
+    (ngx_queue_data(ngx_queue_head(&(lock)->waiters), ngx_etcd_grant_t, queue))
 
 
 /* Returns the locks of the cluster in this worker; NULL: no memory. */
@@ -230,13 +248,13 @@ void ngx_etcd_worker_locks_shutdown(void);
 void ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle);
 
 
-/* Change the number of locks held or awaited by this worker by n. */
+/* Change the number of grants held or awaited by this worker by n. */
 void ngx_etcd_lock_status_held(ngx_etcd_lock_t *lock, ngx_int_t n);
 void ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n);
 
 /*
- * Shows the new holder of the permit, instead of the former one if there was
- * one.
+ * Shows the holders of the permit, instead of the former ones if there were
+ * any.
  */
 void ngx_etcd_lock_status_holder(ngx_etcd_lock_permit_t *permit);
 

@@ -11,7 +11,7 @@
 #include <ngx_etcd_catalog_set.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_retire.h>
+#include <ngx_etcd_reload.h>
 
 
 /* ms between looks for sets that have been empty for long enough */
@@ -477,15 +477,27 @@ ngx_etcd_catalog_list(ngx_etcd_fanout_t *fanout)
 
 /* All keys of etcd were seen, unless a list is to come for lack of a lock. */
 
-static void
-ngx_etcd_catalog_known(ngx_etcd_catalog_t *catalog)
+void
+ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog)
 {
-    if (catalog->again.timer_set
+    ngx_etcd_set_map_t  *map;
+
+    map = catalog->map;
+
+    if (!catalog->fanout.synced
+        || catalog->report.state == NGX_ETCD_MEMBER_SET_DENIED
+        || catalog->again.timer_set
         || catalog->report.nover != 0
-        || !ngx_etcd_set_map_list_done(catalog->zone, catalog->map))
+        || map->listed
+        || map->over != 0
+        || ngx_etcd_zone_lock_owned(catalog->zone, 0) != NGX_OK)
     {
         return;
     }
+
+    __atomic_store_n(&map->listed, 1, __ATOMIC_RELEASE);
+
+    ngx_etcd_zone_unlock(catalog->zone);
 
     /* requests may wait for this */
 
@@ -506,7 +518,7 @@ ngx_etcd_catalog_complete(ngx_etcd_fanout_t *fanout, int64_t revision)
     ngx_etcd_catalog_store(catalog);
 
     if (fanout->list_revision != 0) {
-        ngx_etcd_catalog_known(catalog);
+        ngx_etcd_catalog_proved(catalog);
     }
 
     ngx_etcd_catalog_settled(catalog);
@@ -569,7 +581,11 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
     catalog->map = conf->map;
     catalog->published = published;
 
-    ngx_etcd_catalog_report_init(&catalog->report, conf, log);
+    catalog->report.conf = conf;
+    catalog->report.log = log;
+    catalog->report.state = conf->map->state;
+    catalog->report.nover = conf->map->over;
+    catalog->report.nunmatched = conf->map->unmatched;
 
     catalog->owner.published = ngx_etcd_catalog_published;
     catalog->owner.queue = ngx_etcd_catalog_queue;
@@ -738,15 +754,4 @@ ngx_etcd_catalog_destroy(ngx_etcd_catalog_t *catalog)
     ngx_etcd_event_stop(&catalog->run);
     ngx_etcd_event_stop(&catalog->sweep);
     ngx_etcd_event_stop(&catalog->again);
-}
-
-
-void
-ngx_etcd_catalog_proved(ngx_etcd_catalog_t *catalog)
-{
-    if (catalog->report.state != NGX_ETCD_MEMBER_SET_DENIED
-        && catalog->fanout.synced)
-    {
-        ngx_etcd_catalog_known(catalog);
-    }
 }

@@ -217,18 +217,6 @@ ngx_etcd_catalog_set_empty(ngx_etcd_catalog_set_t *set)
 
 
 void
-ngx_etcd_catalog_report_init(ngx_etcd_catalog_report_t *report,
-    ngx_etcd_catalog_conf_t *conf, ngx_log_t *log)
-{
-    report->conf = conf;
-    report->log = log;
-    report->state = conf->map->state;
-    report->nover = conf->map->over;
-    report->nunmatched = conf->map->unmatched;
-}
-
-
-void
 ngx_etcd_catalog_report_unmatched(ngx_etcd_catalog_report_t *report,
     ngx_str_t *key)
 {
@@ -406,7 +394,7 @@ ngx_etcd_catalog_report_store(ngx_etcd_catalog_report_t *report)
 
     if (report->missed) {
         report->missed = 0;
-        ngx_etcd_set_map_changed_all(map);
+        ngx_etcd_set_map_changed(map, NULL);
     }
 
     ngx_etcd_zone_unlock(zone);

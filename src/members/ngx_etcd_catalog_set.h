@@ -121,7 +121,7 @@ typedef struct {
     ngx_etcd_catalog_conf_t     *conf;
     ngx_log_t                   *log;
 
-    /* values of the set map, or to be stored there */
+    /* values of the set map, at first as it has them, or to be stored there */
 
     ngx_uint_t                   state;
     ngx_uint_t                   nover;
@@ -138,10 +138,6 @@ typedef struct {
     unsigned                     listed:1;     /* once */
 } ngx_etcd_catalog_report_t;
 
-
-/* The report goes on with what the map has; the rest is zeroed. */
-void ngx_etcd_catalog_report_init(ngx_etcd_catalog_report_t *report,
-    ngx_etcd_catalog_conf_t *conf, ngx_log_t *log);
 
 /* The key does not match the pattern. */
 void ngx_etcd_catalog_report_unmatched(ngx_etcd_catalog_report_t *report,

@@ -140,23 +140,32 @@ ngx_etcd_guard_over(ngx_etcd_guard_t *guard)
 static void
 ngx_etcd_guard_release_all(ngx_etcd_guard_t *guard, char *why)
 {
-    ngx_uint_t    level;
-    ngx_queue_t  *held;
+    ngx_uint_t       level, nkeys, nmembers;
+    ngx_queue_t     *held;
+    ngx_etcd_key_t  *key;
+    ngx_etcd_reg_t  *reg;
 
     held = &guard->index->held;
     level = ngx_etcd_guard_level(guard);
-
-    ngx_log_error(level, guard->log, 0,
-                  "etcd: upstream \"%V\": %ui keys of prefix \"%V\" are not "
-                  "held any more: %s", guard->name, guard->index->nheld,
-                  ngx_etcd_shown(guard->prefix), why);
+    nkeys = guard->index->nheld;
+    nmembers = 0;
 
     ngx_etcd_guard_until(guard, 0);
 
     while (!ngx_queue_empty(held)) {
-        ngx_etcd_index_release(guard->index,
-                               ngx_etcd_index_key_at(ngx_queue_head(held)));
+        key = ngx_etcd_index_key_at(ngx_queue_head(held));
+
+        for (reg = key->regs; reg != NULL; reg = reg->next) {
+            nmembers++;
+        }
+
+        ngx_etcd_index_release(guard->index, key);
     }
+
+    ngx_log_error(level, guard->log, 0,
+                  "etcd: upstream \"%V\": %ui keys of prefix \"%V\" are not "
+                  "held any more: %s (%ui members)", guard->name, nkeys,
+                  ngx_etcd_shown(guard->prefix), why, nmembers);
 
     guard->released(guard->data);
 }
@@ -320,7 +329,7 @@ ngx_etcd_guard_init(ngx_etcd_guard_t *guard)
     ngx_etcd_event_init_timer(&guard->tick, ngx_etcd_guard_tick, guard,
                               guard->log);
 
-    guard->turned = ngx_current_msec;
+    guard->window.turned = ngx_current_msec;
 }
 
 
@@ -351,25 +360,27 @@ ngx_etcd_guard_judge(ngx_etcd_guard_t *guard)
 static void
 ngx_etcd_guard_turn(ngx_etcd_guard_t *guard)
 {
-    ngx_uint_t  i, n;
-    ngx_msec_t  part, past;
+    ngx_uint_t                i, n;
+    ngx_msec_t                part, past;
+    ngx_etcd_guard_window_t  *window;
 
+    window = &guard->window;
     part = ngx_max(guard->conf->window / NGX_ETCD_GUARD_BUCKETS, 1);
-    past = ngx_current_msec - guard->turned;
+    past = ngx_current_msec - window->turned;
 
     if (past < part) {
         return;
     }
 
-    guard->turned += past / part * part;
+    window->turned += past / part * part;
 
     n = ngx_min(past / part, NGX_ETCD_GUARD_BUCKETS + 1);
 
-    ngx_memmove(&guard->most[n], guard->most,
+    ngx_memmove(&window->most[n], window->most,
                 (NGX_ETCD_GUARD_BUCKETS + 1 - n) * sizeof(uint32_t));
 
     for (i = 0; i < n; i++) {
-        guard->most[i] = guard->registered;
+        window->most[i] = window->registered;
     }
 }
 
@@ -413,7 +424,7 @@ ngx_etcd_guard_holds(ngx_etcd_guard_t *guard, ngx_etcd_key_t *key)
         ngx_etcd_guard_turn(guard);
 
         for (i = 0; i <= NGX_ETCD_GUARD_BUCKETS; i++) {
-            most = ngx_max(most, guard->most[i]);
+            most = ngx_max(most, guard->window.most[i]);
         }
 
         /* the number of keys that have to stay is rounded up */
@@ -474,10 +485,14 @@ ngx_etcd_guard_store(ngx_etcd_guard_t *guard)
 static void
 ngx_etcd_guard_registered(ngx_etcd_guard_t *guard)
 {
+    ngx_etcd_guard_window_t  *window;
+
+    window = &guard->window;
+
     ngx_etcd_guard_turn(guard);
 
-    guard->registered = guard->index->live;
-    guard->most[0] = ngx_max(guard->most[0], guard->registered);
+    window->registered = guard->index->live;
+    window->most[0] = ngx_max(window->most[0], window->registered);
 }
 
 

@@ -63,6 +63,17 @@ typedef enum {
 } ngx_etcd_guard_reason_e;
 
 
+/* How many keys were registered in the last "window". */
+
+typedef struct {
+    uint32_t                     most[NGX_ETCD_GUARD_BUCKETS + 1];
+                                               /* at most, in each part of it;
+                                                  the last part first */
+    uint32_t                     registered;   /* at the last guard_passed() */
+    ngx_msec_t                   turned;       /* start of most[0] */
+} ngx_etcd_guard_window_t;
+
+
 typedef struct {
     /* set by the caller before init(), the rest zeroed */
 
@@ -94,10 +105,7 @@ typedef struct {
 
     /* private */
 
-    uint32_t                     most[NGX_ETCD_GUARD_BUCKETS + 1];
-                                               /* registered keys, at most */
-    uint32_t                     registered;   /* at the last guard_passed() */
-    ngx_msec_t                   turned;       /* start of most[0] */
+    ngx_etcd_guard_window_t      window;
     ngx_etcd_guard_reason_e      reason;       /* of the keys that are gone */
     ngx_uint_t                   spared;       /* keys that a dry run would
                                                   hold */

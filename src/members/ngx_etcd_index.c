@@ -7,13 +7,17 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_drain.h>
 #include <ngx_etcd_index.h>
+#include <ngx_etcd_member.h>
 
 
 ngx_int_t
 ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_member_set_t *set,
     ngx_etcd_mirror_t *mirror, ngx_log_t *log)
 {
+    ngx_etcd_slot_index_t  *slots;
+
     ngx_memzero(index, sizeof(ngx_etcd_index_t));
 
     index->mirror = mirror;
@@ -24,7 +28,16 @@ ngx_etcd_index_create(ngx_etcd_index_t *index, ngx_etcd_member_set_t *set,
     ngx_queue_init(&index->kept);
     ngx_queue_init(&index->held);
 
-    return ngx_etcd_slot_index_init(&index->slots, set, log);
+    slots = &index->slots;
+
+    slots->set = set;
+    slots->log = log;
+    slots->free_head = NGX_ETCD_MEMBER_SET_NO_SLOT;
+    slots->free_tail = NGX_ETCD_MEMBER_SET_NO_SLOT;
+
+    ngx_etcd_hash_table_init(&slots->addresses, log);
+
+    return ngx_etcd_slot_index_resize(slots);
 }
 
 
@@ -107,6 +120,33 @@ ngx_etcd_index_imported(ngx_etcd_index_t *index, ngx_str_t *name,
 }
 
 
+/*
+ * A member that the operator's key drains tells of this key: a list that does
+ * not have it removes it.  Sources with own keys register all members again
+ * after a list.
+ */
+
+static ngx_int_t
+ngx_etcd_index_drain(ngx_etcd_index_t *index, ngx_etcd_entry_t *entry)
+{
+    ngx_etcd_mirror_t       *mirror;
+    ngx_etcd_member_pack_t   record;
+
+    mirror = index->mirror;
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
+
+    if (!record.attr.ordered || mirror == NULL) {
+        return NGX_OK;
+    }
+
+    index->drains = 1;
+
+    return ngx_etcd_drain_find(mirror, &mirror->watch.prefix, &record.name, 1)
+           ? NGX_OK : NGX_ERROR;
+}
+
+
 static ngx_int_t
 ngx_etcd_index_import(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     uint32_t slot, ngx_etcd_entry_t *entry)
@@ -143,7 +183,8 @@ ngx_etcd_index_import(ngx_etcd_index_t *index, ngx_etcd_zone_t *zone,
     }
 
     reg = ngx_etcd_index_add(index, key, &known, slot);
-    if (reg == NULL) {
+
+    if (reg == NULL || ngx_etcd_index_drain(index, entry) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -323,7 +364,12 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
     }
 
     ngx_etcd_hash_table_done(&index->keys);
-    ngx_etcd_slot_index_done(&index->slots);
+    ngx_etcd_hash_table_done(&index->slots.addresses);
+
+    if (index->slots.next_free != NULL) {
+        ngx_free(index->slots.next_free);
+        index->slots.next_free = NULL;
+    }
 }
 
 
@@ -465,33 +511,12 @@ ngx_etcd_index_sweep(ngx_etcd_index_t *index, ngx_uint_t mark, uint64_t until)
 
 
 void
-ngx_etcd_index_keep(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    ngx_queue_remove(&key->entry.queue);
-    ngx_queue_insert_tail(&index->kept, &key->entry.queue);
-}
-
-
-void
 ngx_etcd_index_unkeep(ngx_etcd_index_t *index)
 {
     if (!ngx_queue_empty(&index->kept)) {
         ngx_queue_add(&index->gone, &index->kept);
         ngx_queue_init(&index->kept);
     }
-}
-
-
-void
-ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
-{
-    if (!key->held) {
-        key->held = 1;
-        index->nheld++;
-    }
-
-    ngx_queue_remove(&key->entry.queue);
-    ngx_queue_insert_tail(&index->held, &key->entry.queue);
 }
 
 
@@ -513,16 +538,25 @@ static void
 ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_key_t *gone)
 {
+    ngx_etcd_reg_t          *reg;
     ngx_etcd_member_host_t  *host;
 
-    ngx_etcd_slot_index_move(&index->slots, &gone->regs, &key->regs);
+    ngx_etcd_slot_index_select(&index->slots, NULL);
+
+    key->regs = gone->regs;
+    gone->regs = NULL;
 
     key->hosts = gone->hosts;
     key->reason = gone->reason;
     key->invalid = gone->invalid;
 
     if (key->regs != NULL) {
+        key->regs->link = &key->regs;
         index->live++;
+    }
+
+    for (reg = key->regs; reg != NULL; reg = reg->next) {
+        reg->key = key;
     }
 
     for (host = key->hosts; host != NULL; host = host->next) {
@@ -595,6 +629,7 @@ ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     reg = ngx_etcd_slot_index_add(&index->slots, &key->regs, known, slot);
 
     if (reg != NULL) {
+        reg->key = key;
         index->live += first;
         ngx_etcd_index_touch(index, key);
     }

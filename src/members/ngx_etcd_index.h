@@ -19,7 +19,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_entry.h>
+#include <ngx_etcd_commit.h>
 #include <ngx_etcd_member_host.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_slot_index.h>
@@ -67,6 +67,8 @@ typedef struct {
     ngx_uint_t                       live;         /* present with a member */
     ngx_etcd_entry_walk_t            walk;         /* of what was read */
     unsigned                         complete:1;   /* all is read */
+    unsigned                         drains:1;     /* a member that was read
+                                                      drains by a key */
     unsigned                         distrust:1;   /* set by the owner: the
                                                       revisions of keys that
                                                       are read are forgotten,
@@ -113,14 +115,10 @@ ngx_etcd_key_t *ngx_etcd_index_next(ngx_etcd_index_t *index,
 
 
 /*
- * The members of a key that is gone stay.  unkeep() makes all such keys be
- * gone only.
+ * The owner moves a key that is gone to "kept" or "held": its members stay.
+ * unkeep() makes all keys of "kept" be gone only, release() a held one.
  */
-void ngx_etcd_index_keep(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_unkeep(ngx_etcd_index_t *index);
-
-/* The members of a key that the guard holds stay until its release(). */
-void ngx_etcd_index_hold(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 void ngx_etcd_index_release(ngx_etcd_index_t *index, ngx_etcd_key_t *key);
 
 /*

@@ -132,24 +132,6 @@ ngx_etcd_key_report_forget(ngx_etcd_key_report_t *report, uint32_t hash)
 
 
 void
-ngx_etcd_key_report_open(ngx_etcd_key_report_t *report)
-{
-    ngx_etcd_key_report_close(report);
-
-    if (ngx_etcd_zone_lock_owned(report->zone, report->unowned) != NGX_OK) {
-        return;
-    }
-
-    if (report->set->remarks != NULL) {
-        ngx_memcpy(report->unused.told, report->set->remarks->told,
-                   sizeof(report->unused.told));
-    }
-
-    ngx_etcd_zone_unlock(report->zone);
-}
-
-
-void
 ngx_etcd_key_report_close(ngx_etcd_key_report_t *report)
 {
     ngx_uint_t  i;
@@ -443,7 +425,7 @@ ngx_etcd_key_report_used(ngx_etcd_key_report_t *report, ngx_uint_t used,
 
 ngx_int_t
 ngx_etcd_key_report_published(ngx_etcd_key_report_t *report,
-    ngx_etcd_index_t *index, ngx_etcd_mirror_t *mirror)
+    ngx_etcd_index_t *index, ngx_etcd_mirror_t *mirror, ngx_uint_t drains)
 {
     ngx_int_t               rc;
     ngx_uint_t              hidden;
@@ -463,6 +445,15 @@ ngx_etcd_key_report_published(ngx_etcd_key_report_t *report,
 
     if (hidden == 0) {
         ngx_etcd_key_report_forget(report, NGX_ETCD_KEY_REPORT_HIDDEN);
+    }
+
+    /* the next agent lists them */
+
+    row = &report->unused.rows[NGX_ETCD_UNUSED_NONE];
+
+    if (row->keys != drains) {
+        row->keys = drains;
+        report->changed = 1;
     }
 
     if (!report->changed) {

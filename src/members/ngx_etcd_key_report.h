@@ -46,9 +46,6 @@ typedef struct {
 } ngx_etcd_key_report_t;
 
 
-/* Begins, with what the log has from former agents. */
-void ngx_etcd_key_report_open(ngx_etcd_key_report_t *report);
-
 /* Forgets all rows, since the keys are freed. */
 void ngx_etcd_key_report_close(ngx_etcd_key_report_t *report);
 
@@ -78,11 +75,12 @@ void ngx_etcd_key_report_full(ngx_etcd_key_report_t *report, ngx_uint_t n);
 
 /*
  * Called when the members are published: writes what has changed to the zone,
- * and logs that the prefix has no keys, or none that are used.  NGX_OK,
- * NGX_BUSY: call again, or NGX_DECLINED: another process owns the zone.
+ * and logs that the prefix has no keys, or none that are used.  "drains" is the
+ * number of keys that drain members.  NGX_OK, NGX_BUSY: call again, or
+ * NGX_DECLINED: another process owns the zone.
  */
 ngx_int_t ngx_etcd_key_report_published(ngx_etcd_key_report_t *report,
-    ngx_etcd_index_t *index, ngx_etcd_mirror_t *mirror);
+    ngx_etcd_index_t *index, ngx_etcd_mirror_t *mirror, ngx_uint_t drains);
 
 
 #endif /* _NGX_ETCD_KEY_REPORT_H_INCLUDED_ */

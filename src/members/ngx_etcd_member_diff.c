@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_decode.h>
+#include <ngx_etcd_drain.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
 
@@ -15,24 +16,30 @@
 void
 ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff)
 {
-    if (diff->pool != NULL) {
-        ngx_destroy_pool(diff->pool);
-        diff->pool = NULL;
+    ngx_etcd_member_diff_batch_t  *batch;
+
+    batch = &diff->batch;
+
+    if (batch->pool != NULL) {
+        ngx_destroy_pool(batch->pool);
+        batch->pool = NULL;
     }
 
-    diff->ops.nelts = 0;
-    diff->done = 0;
-    diff->changed = 0;
+    batch->ops.nelts = 0;
+    batch->done = 0;
+    batch->changed = 0;
 }
 
 
 static ngx_int_t
 ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
 {
+    ngx_etcd_key_report_t  *report;
+
     ngx_etcd_member_diff_batch(diff);
 
-    diff->adopt = NULL;
-    diff->revision = 0;
+    diff->hosts.adopt = NULL;
+    diff->batch.revision = 0;
     diff->indexed = 1;
     diff->opening = 1;
 
@@ -44,15 +51,29 @@ ngx_etcd_member_diff_begin(ngx_etcd_member_diff_t *diff, ngx_uint_t distrust)
 
     diff->index.distrust = distrust;
 
-    diff->report.name = diff->name;
-    diff->report.prefix = diff->prefix;
-    diff->report.zone = diff->zone;
-    diff->report.set = diff->set;
-    diff->report.log = diff->log;
-    diff->report.strict = diff->strict;
-    diff->report.unowned = diff->unowned;
+    report = &diff->report;
 
-    ngx_etcd_key_report_open(&diff->report);
+    report->name = diff->name;
+    report->prefix = diff->prefix;
+    report->zone = diff->zone;
+    report->set = diff->set;
+    report->log = diff->log;
+    report->strict = diff->strict;
+    report->unowned = diff->unowned;
+
+    ngx_etcd_key_report_close(report);
+
+    /* the log has lines of former agents */
+
+    if (ngx_etcd_zone_lock_owned(diff->zone, diff->unowned) == NGX_OK) {
+
+        if (diff->set->remarks != NULL) {
+            ngx_memcpy(report->unused.told, diff->set->remarks->told,
+                       sizeof(report->unused.told));
+        }
+
+        ngx_etcd_zone_unlock(diff->zone);
+    }
 
     return NGX_OK;
 }
@@ -110,7 +131,7 @@ ngx_etcd_member_diff_destroy(ngx_etcd_member_diff_t *diff)
 }
 
 
-static void
+void
 ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_etcd_reason_t *reason, int64_t revision, ngx_uint_t partly)
 {
@@ -129,6 +150,7 @@ ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_int_t          rc;
     ngx_pool_t        *pool;
     ngx_array_t        members;
+    ngx_etcd_decode_t  d;
     ngx_etcd_reason_t  reason;
 
     pool = ngx_create_pool(4096, diff->log);
@@ -141,11 +163,15 @@ ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         goto done;
     }
 
-    rc = (object != NULL)
-         ? ngx_etcd_decode_given(diff->member, &key->entry.key, object, pool,
-                                 &members, &reason)
-         : ngx_etcd_decode(diff->member, &key->entry.key, value, pool,
-                           &members, &reason);
+    ngx_etcd_decode_init(&d, diff->member, &key->entry.key, pool, &members,
+                         &reason.text);
+    d.object = object;
+
+    if (object == NULL) {
+        d.value = *value;
+    }
+
+    rc = ngx_etcd_decode_members(&d, &reason);
 
     if (ngx_etcd_decode_unleased(diff->member, kv->lease, &members, &reason)) {
         rc = NGX_DECLINED;
@@ -162,17 +188,6 @@ done:
 
     if (pool != NULL) {
         ngx_destroy_pool(pool);
-    }
-}
-
-
-void
-ngx_etcd_member_diff_removed(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
-{
-    ngx_etcd_key_report_unused(&diff->report, key, NULL, 0);
-
-    if (ngx_etcd_index_gone(&diff->index, key) != NGX_OK) {
-        diff->broken = 1;
     }
 }
 
@@ -219,21 +234,6 @@ ngx_etcd_member_diff_use(ngx_etcd_member_diff_t *diff, Etcd__KeyValue *kv,
 }
 
 
-ngx_uint_t
-ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff, ngx_str_t *name,
-    uint64_t create_revision)
-{
-    ngx_etcd_key_t  *key;
-
-    key = ngx_etcd_index_find(&diff->index, name);
-
-    return key != NULL
-           && !key->gone
-           && key->regs != NULL
-           && (uint64_t) key->entry.create_revision == create_revision;
-}
-
-
 void
 ngx_etcd_member_diff_select(ngx_etcd_member_diff_t *diff)
 {
@@ -252,22 +252,26 @@ static ngx_etcd_op_t *
 ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
     uint32_t slot, uint32_t old, uint64_t revision)
 {
-    ngx_etcd_op_t  *o;
+    ngx_etcd_op_t                 *o;
+    ngx_etcd_member_diff_batch_t  *batch;
 
-    if (diff->pool == NULL) {
-        diff->pool = ngx_create_pool(1024, diff->log);
+    batch = &diff->batch;
 
-        if (diff->pool == NULL) {
+    if (batch->pool == NULL) {
+        batch->pool = ngx_create_pool(1024, diff->log);
+
+        if (batch->pool == NULL) {
             diff->broken = 1;
             return NULL;
         }
 
         /* the pool has room for the first ones */
 
-        (void) ngx_array_init(&diff->ops, diff->pool, 4, sizeof(ngx_etcd_op_t));
+        (void) ngx_array_init(&batch->ops, batch->pool, 4,
+                              sizeof(ngx_etcd_op_t));
     }
 
-    o = ngx_array_push(&diff->ops);
+    o = ngx_array_push(&batch->ops);
 
     if (o == NULL) {
         diff->broken = 1;
@@ -326,7 +330,7 @@ ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     for (i = 0; i < members->nelts; i++) {
 
         rc = (member[i].host.len != 0)
-             ? diff->host(diff, key, kv, &member[i])
+             ? diff->hosts.member(diff, key, kv, &member[i])
              : ngx_etcd_member_diff_member(diff, key, kv, &member[i]);
 
         /* a member without room does not keep those that have left */
@@ -464,6 +468,26 @@ ngx_etcd_member_diff_entry(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 }
 
 
+/* Returns 1 if a key drains the member. */
+
+static ngx_uint_t
+ngx_etcd_member_diff_drained(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_member_t *member)
+{
+    ngx_str_t  address;
+
+    if (diff->mirrored == NULL || (diff->drains == 0 && !diff->index.drains)) {
+        return 0;
+    }
+
+    address.data = member->name;
+    address.len = member->name_len;
+
+    return ngx_etcd_drain_find(diff->mirrored, diff->prefix, &address, 0)
+           != NULL;
+}
+
+
 ngx_int_t
 ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, Etcd__KeyValue *kv,
@@ -484,6 +508,10 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     data.len = ngx_etcd_member_pack(payload, member);
 
     if (key != NULL) {
+        if (ngx_etcd_member_diff_drained(diff, member)) {
+            (void) ngx_etcd_member_pack_drain(payload, 1);
+        }
+
         data.key = key->entry.key;
         data.create_revision = kv->create_revision;
         data.mod_revision = kv->mod_revision;
@@ -541,6 +569,47 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
 
 
 void
+ngx_etcd_member_diff_replace(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_reg_t *reg, u_char *payload, size_t len, uint64_t revision)
+{
+    uint32_t                entry;
+    ngx_int_t               rc;
+    ngx_etcd_op_t          *op;
+    ngx_etcd_key_t         *key;
+    ngx_etcd_entry_data_t   data;
+
+    key = reg->key;
+
+    data.key = key->entry.key;
+    data.payload = payload;
+    data.len = len;
+    data.create_revision = key->entry.create_revision;
+    data.mod_revision = reg->node.revision;
+    data.lease = key->entry.lease;
+    data.gone = reg->gone;
+
+    rc = ngx_etcd_entry_create(diff->zone, diff->set, &data, diff->unowned,
+                               &entry);
+    if (rc != NGX_OK) {
+        (void) ngx_etcd_member_diff_room(diff, rc);
+        return;
+    }
+
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_PUT, reg->slot, reg->entry,
+                                 revision);
+    if (op == NULL) {
+        return;
+    }
+
+    op->entry = entry;
+    reg->entry = entry;
+    reg->hash = ngx_etcd_slot_index_hash(payload, len, data.create_revision);
+
+    ngx_etcd_member_diff_shown(op, reg);
+}
+
+
+void
 ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
 {
     ngx_uint_t          i;
@@ -582,7 +651,8 @@ ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
     }
 
     while (key->regs != NULL) {
-        if (ngx_etcd_member_diff_drop(diff, key, key->regs, diff->revision)
+        if (ngx_etcd_member_diff_drop(diff, key, key->regs,
+                                      diff->batch.revision)
             != NGX_OK)
         {
             return;
@@ -594,20 +664,24 @@ ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
 
 
 /*
- * Marks the members of a key as held or kept.  A held member is older than any
- * registration of its address: one in another history has a lower revision
- * than the former ones, and is shown.
+ * The members of a key that is gone stay, and are marked as held or kept.  A
+ * held member is older than any registration of its address: one in another
+ * history has a lower revision than the former ones, and is shown.
  */
 
 static void
-ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
+ngx_etcd_member_diff_stay(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_uint_t held)
 {
-    ngx_uint_t       mark;
-    ngx_etcd_op_t   *op;
-    ngx_etcd_reg_t  *reg;
+    ngx_uint_t         mark;
+    ngx_queue_t       *queue;
+    ngx_etcd_op_t     *op;
+    ngx_etcd_reg_t    *reg;
+    ngx_etcd_index_t  *index;
 
+    index = &diff->index;
     mark = held ? NGX_ETCD_ENTRY_HELD : NGX_ETCD_ENTRY_KEPT;
+    queue = held ? &index->held : &index->kept;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
 
@@ -623,13 +697,21 @@ ngx_etcd_member_diff_mark(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
         }
 
         if (held) {
-            ngx_etcd_index_renew(&diff->index, key, reg, 0);
+            ngx_etcd_index_renew(index, key, reg, 0);
         }
 
         ngx_etcd_member_diff_shown(op, reg);
 
         reg->gone = mark;
     }
+
+    if (held && !key->held) {
+        key->held = 1;
+        index->nheld++;
+    }
+
+    ngx_queue_remove(&key->entry.queue);
+    ngx_queue_insert_tail(queue, &key->entry.queue);
 }
 
 
@@ -657,12 +739,10 @@ ngx_etcd_member_diff_gone(ngx_etcd_member_diff_t *diff, uint64_t until)
         } else if (diff->guard != NULL
                    && ngx_etcd_guard_holds(diff->guard, key))
         {
-            ngx_etcd_member_diff_mark(diff, key, 1);
-            ngx_etcd_index_hold(index, key);
+            ngx_etcd_member_diff_stay(diff, key, 1);
 
         } else if (keep) {
-            ngx_etcd_member_diff_mark(diff, key, 0);
-            ngx_etcd_index_keep(index, key);
+            ngx_etcd_member_diff_stay(diff, key, 0);
 
             if (!diff->kept) {
                 diff->kept = 1;

@@ -25,6 +25,41 @@
 typedef struct ngx_etcd_member_diff_s  ngx_etcd_member_diff_t;
 
 
+/* The operations that make the set equal to what is known. */
+
+typedef struct {
+    ngx_pool_t                  *pool;          /* NULL: there are none */
+    ngx_array_t                  ops;           /* of ngx_etcd_op_t */
+    ngx_uint_t                   done;          /* of ops, published */
+    ngx_uint_t                   changed;       /* by the published ones */
+    uint64_t                     revision;      /* 0: not known */
+} ngx_etcd_member_diff_batch_t;
+
+
+/* Members by host name, see ngx_etcd_member_resolve_create(). */
+
+typedef struct {
+    ngx_etcd_resolver_t         *resolver;      /* NULL: no host names */
+
+    /* registers a member by host name */
+    ngx_int_t                  (*member)(ngx_etcd_member_diff_t *diff,
+                                         ngx_etcd_key_t *key,
+                                         Etcd__KeyValue *kv,
+                                         ngx_etcd_member_t *member);
+
+    ngx_etcd_key_t              *adopt;         /* the next one whose host names
+                                                   are adopted; NULL: the first
+                                                   one */
+
+    /*
+     * Set by the owner: called after addresses of a host name have changed the
+     * batch.
+     */
+    void                       (*resolved)(void *data);
+    void                        *data;
+} ngx_etcd_member_diff_hosts_t;
+
+
 struct ngx_etcd_member_diff_s {
     /* set by the caller, the rest zeroed */
 
@@ -37,6 +72,9 @@ struct ngx_etcd_member_diff_s {
     ngx_etcd_mirror_t           *mirror;        /* of the index; NULL: the
                                                    index has own keys */
     ngx_log_t                   *log;
+    ngx_etcd_mirror_t           *mirrored;      /* has the keys that drain
+                                                   members; NULL: there are
+                                                   none */
     ngx_etcd_guard_t            *guard;         /* NULL: none */
     unsigned                     keep:1;        /* on_empty=keep */
     unsigned                     strict:1;      /* an invalid key has no
@@ -45,32 +83,17 @@ struct ngx_etcd_member_diff_s {
     unsigned                     unowned:1;     /* the master's, in a set that
                                                    no owner knows */
 
-    /* Called after addresses of a host name have changed the batch. */
-    void                       (*resolved)(void *data);
-    void                        *data;
-
-    /* of ngx_etcd_member_resolve_create(): registers a member by host name */
-    ngx_int_t                  (*host)(ngx_etcd_member_diff_t *diff,
-                                       ngx_etcd_key_t *key, Etcd__KeyValue *kv,
-                                       ngx_etcd_member_t *member);
-    ngx_etcd_resolver_t         *resolver;      /* NULL: no host names */
-
+    ngx_etcd_member_diff_hosts_t
+                                 hosts;         /* "resolved" may be set */
     ngx_etcd_index_t             index;
     ngx_etcd_key_report_t        report;
-    ngx_etcd_key_t              *adopt;         /* the next one whose host names
-                                                   are adopted; NULL: the first
-                                                   one */
-
-    /* the batch */
-
-    ngx_pool_t                  *pool;          /* NULL: it is empty */
-    ngx_array_t                  ops;           /* of ngx_etcd_op_t */
-    ngx_uint_t                   done;          /* of ops, published */
-    ngx_uint_t                   changed;       /* by the published ones */
-    uint64_t                     revision;      /* 0: not known */
+    ngx_etcd_member_diff_batch_t
+                                 batch;
 
     unsigned                     mark:24;       /* of the last selection */
     ngx_uint_t                   skipped;       /* members without room */
+    ngx_uint_t                   drains;        /* keys that drain members,
+                                                   counted by the owner */
     unsigned                     indexed:1;
     unsigned                     opening:1;     /* only a part is indexed */
     unsigned                     kept:1;        /* was logged */
@@ -102,7 +125,7 @@ void ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff);
 
 
 /*
- * Each of the following functions adds to diff->ops.  Each sets diff->broken
+ * Each of the following functions adds to the batch.  Each sets diff->broken
  * if index and set may differ afterwards: no memory, or the mutex was held.
  */
 
@@ -112,10 +135,6 @@ void ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff);
  */
 void ngx_etcd_member_diff_put(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
     ngx_str_t *value, json_t *object, Etcd__KeyValue *kv);
-
-/* The mirror has removed a key of the index. */
-void ngx_etcd_member_diff_removed(ngx_etcd_member_diff_t *diff,
-    ngx_etcd_key_t *key);
 
 /*
  * Finds or adds one of the index's own keys, and marks it as selected and not
@@ -165,9 +184,18 @@ ngx_int_t ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
     ngx_etcd_key_t *key, ngx_etcd_reg_t *reg, Etcd__KeyValue *kv,
     ngx_etcd_member_t *member);
 
-/* Returns 1 if the key has members with that create_revision. */
-ngx_uint_t ngx_etcd_member_diff_uses(ngx_etcd_member_diff_t *diff,
-    ngx_str_t *key, uint64_t create_revision);
+/*
+ * Publishes other bytes for a registration of a key, at the same place: which
+ * one of an address is the newest does not change, and one that is held or kept
+ * stays so.  "revision": of the change.
+ */
+void ngx_etcd_member_diff_replace(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_reg_t *reg, u_char *payload, size_t len, uint64_t revision);
+
+/* ngx_etcd_key_report() */
+void ngx_etcd_member_diff_reason(ngx_etcd_member_diff_t *diff,
+    ngx_etcd_key_t *key, ngx_etcd_reason_t *reason, int64_t revision,
+    ngx_uint_t partly);
 
 /*
  * Removes the members of keys that are gone, unless the guard holds them, or

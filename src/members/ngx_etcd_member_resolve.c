@@ -21,7 +21,7 @@ ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
     ngx_etcd_member_conf_t    *member;
     ngx_etcd_resolver_conf_t   conf;
 
-    diff->host = ngx_etcd_member_resolve_member;
+    diff->hosts.member = ngx_etcd_member_resolve_member;
     member = diff->member;
 
     if (member->resolver == NULL) {
@@ -37,9 +37,9 @@ ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff, ngx_pool_t *pool)
     conf.refuse = ngx_etcd_address_usable;
     conf.data = member;
 
-    diff->resolver = ngx_etcd_resolver_create(&conf, pool);
+    diff->hosts.resolver = ngx_etcd_resolver_create(&conf, pool);
 
-    return (diff->resolver != NULL) ? NGX_OK : NGX_ERROR;
+    return (diff->hosts.resolver != NULL) ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -72,6 +72,13 @@ ngx_etcd_member_resolve_template(ngx_etcd_member_t *member,
     ngx_memzero(member, sizeof(ngx_etcd_member_t));
 
     member->attr = record->attr;
+
+    /* the addresses of a host are drained one by one */
+
+    if (member->attr.ordered) {
+        member->attr.ordered = 0;
+        member->attr.drain = 0;
+    }
 
     if (record->route.len != 0) {
         member->route.len = record->route.len;
@@ -193,7 +200,7 @@ ngx_etcd_member_resolve_changed(ngx_etcd_resolver_use_t *use)
         ngx_destroy_pool(pool);
     }
 
-    diff->resolved(diff->data);
+    diff->hosts.resolved(diff->hosts.data);
 }
 
 
@@ -203,7 +210,7 @@ ngx_etcd_member_resolve_get(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 {
     ngx_etcd_member_host_t  *host;
 
-    host = ngx_etcd_member_host_get(diff->resolver, &key->hosts, member,
+    host = ngx_etcd_member_host_get(diff->hosts.resolver, &key->hosts, member,
                                     diff->log);
 
     if (host != NULL) {
@@ -252,18 +259,20 @@ ngx_etcd_member_resolve_adopt(ngx_etcd_member_diff_t *diff, uint64_t until)
 {
     ngx_etcd_key_t  *key;
 
-    if (diff->resolver == NULL) {
+    if (diff->hosts.resolver == NULL) {
         return NGX_OK;
     }
 
-    for (key = diff->adopt ? diff->adopt : ngx_etcd_index_first(&diff->index);
+    key = diff->hosts.adopt;
+
+    for (key = key ? key : ngx_etcd_index_first(&diff->index);
          key != NULL;
          key = ngx_etcd_index_next(&diff->index, key))
     {
         if (until != 0 && ngx_etcd_time_budget_now() >= until
-            && key != diff->adopt)
+            && key != diff->hosts.adopt)
         {
-            diff->adopt = key;
+            diff->hosts.adopt = key;
             return NGX_AGAIN;
         }
 

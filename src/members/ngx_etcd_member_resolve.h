@@ -17,7 +17,7 @@
 
 
 /*
- * Sets diff->host and diff->resolver, if the configuration has a resolver.
+ * Sets member() of diff->hosts, and its resolver if the configuration has one.
  * NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_member_resolve_create(ngx_etcd_member_diff_t *diff,

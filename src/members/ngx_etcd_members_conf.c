@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_attribute.h>
-#include <ngx_etcd_event.h>
+#include <ngx_etcd_drain.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_parameter.h>
@@ -19,6 +19,13 @@
 static ngx_conf_enum_t  ngx_etcd_members_on_empty[] = {
     { ngx_string("drop"), 0 },
     { ngx_string("keep"), 1 },
+    { ngx_null_string, 0 }
+};
+
+
+ngx_conf_enum_t  ngx_etcd_members_outcomes[] = {
+    { ngx_string("upstream"), 0 },
+    { ngx_string("members"), 1 },
     { ngx_null_string, 0 }
 };
 
@@ -155,7 +162,8 @@ ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     }
 
     service->rules.close = (service->rules.closing.after != 0);
-    service->source = ngx_etcd_source_members(service);
+    service->source = (service->member.format->takes & NGX_ETCD_TAKES_GROUPS)
+                      ? &ngx_etcd_source_groups : &ngx_etcd_source_keys;
 
     /* a set has the members of one service: no name is compared */
 
@@ -164,16 +172,6 @@ ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
     return ngx_etcd_parameter_complete(&service->member,
                                        catalog ? &catalog->pattern.literal
                                                : &service->prefix);
-}
-
-
-void
-ngx_etcd_members_conf_guarded(ngx_etcd_guard_conf_t *guard)
-{
-    ngx_memzero(guard, sizeof(ngx_etcd_guard_conf_t));
-
-    guard->window = NGX_ETCD_GUARD_WINDOW;
-    guard->hold = NGX_ETCD_GUARD_HOLD;
 }
 
 
@@ -256,7 +254,12 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
     id.prefix = service->prefix;
 
     conf->map = ngx_etcd_set_map_declare(zone, &id, conf->limit);
-    if (conf->map == NULL) {
+
+    if (conf->map == NULL
+        || ngx_etcd_outcome_declare(service->outcome, zone, &service->name,
+                                    service->stream)
+           != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -300,14 +303,14 @@ ngx_etcd_catalog_conf_loads(ngx_etcd_catalog_conf_t *conf)
 
 
 static ngx_uint_t
-ngx_etcd_catalog_conf_loaded(void *data)
+ngx_etcd_catalog_conf_loaded(void *data, ngx_uint_t more)
 {
     return !ngx_etcd_catalog_conf_loads(data);
 }
 
 
 static ngx_uint_t
-ngx_etcd_catalog_conf_always(void *data)
+ngx_etcd_catalog_conf_always(void *data, ngx_uint_t more)
 {
     return 1;
 }
@@ -325,12 +328,20 @@ ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
     cache->zone = conf->service.zone;
     cache->map = conf->map;
     cache->rules = &conf->service.rules;
-    cache->method = conf->service.method;
     cache->idle = conf->idle;
     cache->sync = sync;
     cache->log = log;
 
-    ngx_etcd_table_cache_init(cache);
+    ngx_etcd_hash_table_init(&cache->by_prefix, log);
+    ngx_etcd_hash_table_init(&cache->by_set, log);
+
+    ngx_queue_init(&cache->used);
+    ngx_queue_init(&cache->former);
+
+    cache->generation = conf->map->generation;
+    cache->cursor = NULL;
+    cache->n = 0;
+    cache->unfinished = 0;
 
     conf->cluster = cluster;
     conf->reading = reading;
@@ -343,16 +354,6 @@ ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
 
 
 void
-ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf)
-{
-    ngx_etcd_event_stop(&conf->loading.wake);
-    ngx_etcd_event_stop(&conf->known.wake);
-
-    ngx_etcd_table_cache_done(&conf->cache);
-}
-
-
-static void
 ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf)
 {
     ngx_queue_t                  *q, *next;
@@ -386,26 +387,6 @@ ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf)
     }
 
     ngx_etcd_wait_queue_wake(&conf->known);
-}
-
-
-ngx_int_t
-ngx_etcd_catalog_conf_sync(ngx_etcd_catalog_conf_t *conf)
-{
-    ngx_etcd_catalog_conf_wake(conf);
-
-    return ngx_etcd_table_cache_sync(&conf->cache);
-}
-
-
-/* Values are read without a wake-up. */
-
-void
-ngx_etcd_catalog_conf_tick(ngx_etcd_catalog_conf_t *conf)
-{
-    ngx_etcd_catalog_conf_wake(conf);
-
-    ngx_etcd_table_cache_tick(&conf->cache);
 }
 
 
@@ -448,12 +429,17 @@ ngx_uint_t
 ngx_etcd_catalog_conf_wants(ngx_etcd_catalog_conf_t *conf, ngx_str_t *key,
     size_t len)
 {
-    ngx_str_t                 name;
+    ngx_str_t                 name, address;
     ngx_etcd_service_conf_t  *service;
 
     service = &conf->service;
 
-    if (service->source->wants == NULL) {
+    name.data = key->data;
+    name.len = len;
+
+    if (service->source->wants == NULL
+        || ngx_etcd_drain_address(&name, key, &address))
+    {
         return 1;
     }
 
@@ -468,13 +454,75 @@ ngx_etcd_catalog_conf_wants(ngx_etcd_catalog_conf_t *conf, ngx_str_t *key,
 }
 
 
-void
-ngx_etcd_catalog_conf_set_name(ngx_etcd_catalog_conf_t *conf,
-    ngx_etcd_table_t *table, ngx_str_t *name)
+ngx_int_t
+ngx_etcd_pattern_values_find(ngx_conf_t *cf, ngx_etcd_pattern_t *pattern,
+    ngx_etcd_pattern_index_pt find, ngx_int_t *indices)
 {
-    ngx_etcd_cached_table_t  *cached;
+    ngx_uint_t                   i;
+    ngx_etcd_pattern_segment_t  *segment;
 
-    cached = (ngx_etcd_cached_table_t *) table;
+    segment = pattern->segments.elts;
 
-    ngx_etcd_pattern_name(&conf->pattern, &cached->prefix, name);
+    for (i = 0; i < pattern->segments.nelts; i++) {
+
+        if (!segment[i].variable) {
+            continue;
+        }
+
+        *indices = find(cf, &segment[i].text);
+
+        if (*indices++ == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_pattern_values_read(ngx_etcd_pattern_t *pattern, ngx_int_t *indices,
+    ngx_etcd_pattern_value_pt get, void *request, ngx_str_t *values)
+{
+    ngx_uint_t             i;
+    ngx_variable_value_t  *vv;
+
+    for (i = 0; i < pattern->nvariables; i++) {
+        vv = get(request, indices[i]);
+
+        if (vv == NULL) {
+            return NGX_ERROR;
+        }
+
+        values[i].data = vv->data;
+        values[i].len = vv->not_found ? 0 : vv->len;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_etcd_table_t *
+ngx_etcd_pattern_values_table(ngx_etcd_service_conf_t *service,
+    ngx_etcd_pattern_value_pt get, void *request, ngx_int_t *rc)
+{
+    ngx_str_t                 values[NGX_ETCD_PATTERN_VARIABLES];
+    ngx_etcd_catalog_conf_t  *catalog;
+
+    *rc = NGX_OK;
+    catalog = ngx_etcd_catalog_of(service);
+
+    if (catalog == NULL) {
+        return service->table;
+    }
+
+    if (ngx_etcd_pattern_values_read(&catalog->pattern, catalog->variables,
+                                     get, request, values)
+        != NGX_OK)
+    {
+        *rc = NGX_DECLINED;
+        return NULL;
+    }
+
+    return ngx_etcd_catalog_conf_table(catalog, values, rc);
 }

@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The parameters of "etcd_members"; common to http and stream.
+ * The parameters of "etcd_members", and prefixes with variables; common to http
+ * and stream.
  */
 
 
@@ -51,8 +52,14 @@
     { .name = ngx_string("fail_timeout="), .pointer = 1,                      \
       .set = ngx_etcd_members_conf_value },                                   \
                                                                               \
-    { .name = ngx_string("lease="), .set = ngx_etcd_members_conf_value }
+    { .name = ngx_string("lease="), .set = ngx_etcd_members_conf_value },     \
+                                                                              \
+    { .name = ngx_string("outcomes="), .type = NGX_ETCD_OPTION_ENUM,          \
+      .offset = offsetof(ngx_etcd_service_conf_t, rules.outcomes),            \
+      .names = ngx_etcd_members_outcomes }
 
+
+extern ngx_conf_enum_t  ngx_etcd_members_outcomes[];
 
 /*
  * Setters for a format's parameters (ngx_etcd_parameter.h) and the attributes
@@ -71,9 +78,6 @@ char *ngx_etcd_members_conf_allowed(ngx_etcd_option_t *option, void *conf);
  * logs errors.
  */
 char *ngx_etcd_members_conf(ngx_conf_t *cf, ngx_etcd_service_conf_t *service);
-
-/* Sets what the guard does without "etcd_guard". */
-void ngx_etcd_members_conf_guarded(ngx_etcd_guard_conf_t *guard);
 
 /* Reads "etcd_guard" into zeroes; logs errors. */
 char *ngx_etcd_members_conf_guard(ngx_conf_t *cf,
@@ -157,20 +161,17 @@ ngx_int_t ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
 /*
  * Called in each worker: makes its cache of tables.  A prefix may have
  * variables of "etcd_set", which have no set until they were read.  "sync" is
- * posted to have ngx_etcd_catalog_conf_sync() called soon.
+ * posted to have ngx_etcd_table_cache_sync() called soon.
  */
 void ngx_etcd_catalog_conf_worker(ngx_etcd_catalog_conf_t *conf,
     ngx_etcd_conf_t *cluster, ngx_etcd_catalog_conf_reading_pt reading,
     ngx_event_t *sync, ngx_log_t *log);
-void ngx_etcd_catalog_conf_done(ngx_etcd_catalog_conf_t *conf);
 
 /*
- * Called when the worker was woken, and periodically, instead of
- * ngx_etcd_table_cache_sync() and ngx_etcd_table_cache_tick(): also resumes
- * requests whose sets are known now.
+ * Called when the worker was woken, and periodically (values are read without a
+ * wake-up): resumes requests whose sets are known now.
  */
-ngx_int_t ngx_etcd_catalog_conf_sync(ngx_etcd_catalog_conf_t *conf);
-void ngx_etcd_catalog_conf_tick(ngx_etcd_catalog_conf_t *conf);
+void ngx_etcd_catalog_conf_wake(ngx_etcd_catalog_conf_t *conf);
 
 /*
  * The table of the set with these values of the variables, as
@@ -187,12 +188,40 @@ ngx_etcd_table_t *ngx_etcd_catalog_conf_table(ngx_etcd_catalog_conf_t *conf,
 ngx_uint_t ngx_etcd_catalog_conf_wants(ngx_etcd_catalog_conf_t *conf,
     ngx_str_t *key, size_t len);
 
+
 /*
- * The name of the set of such a table, for "$etcd_set": its prefix behind the
- * literal part.
+ * The variables of a pattern in http or stream: their indices, and the values
+ * that they have in a request.
  */
-void ngx_etcd_catalog_conf_set_name(ngx_etcd_catalog_conf_t *conf,
-    ngx_etcd_table_t *table, ngx_str_t *name);
+
+/* The index of a variable of http or stream; NGX_ERROR: logged. */
+
+typedef ngx_int_t (*ngx_etcd_pattern_index_pt)(ngx_conf_t *cf,
+    ngx_str_t *name);
+
+/* Evaluates the variable for a request or session; NULL: an error. */
+
+typedef ngx_variable_value_t *(*ngx_etcd_pattern_value_pt)(void *request,
+    ngx_uint_t index);
+
+
+/* Finds the variables, at most NGX_ETCD_PATTERN_VARIABLES. */
+ngx_int_t ngx_etcd_pattern_values_find(ngx_conf_t *cf,
+    ngx_etcd_pattern_t *pattern, ngx_etcd_pattern_index_pt find,
+    ngx_int_t *indices);
+
+/* Reads the values; that of a variable which is not found is empty. */
+ngx_int_t ngx_etcd_pattern_values_read(ngx_etcd_pattern_t *pattern,
+    ngx_int_t *indices, ngx_etcd_pattern_value_pt get, void *request,
+    ngx_str_t *values);
+
+/*
+ * The table of the upstream for this request.  NULL: there is no such set
+ * (*rc is NGX_DECLINED), or an error (see ngx_etcd_table_cache_get()).
+ */
+ngx_etcd_table_t *ngx_etcd_pattern_values_table(
+    ngx_etcd_service_conf_t *service, ngx_etcd_pattern_value_pt get,
+    void *request, ngx_int_t *rc);
 
 
 #endif /* _NGX_ETCD_MEMBERS_CONF_H_INCLUDED_ */

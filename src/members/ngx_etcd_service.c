@@ -8,89 +8,12 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_drain.h>
 #include <ngx_etcd_event.h>
+#include <ngx_etcd_member_drain.h>
 #include <ngx_etcd_member_resolve.h>
-#include <ngx_etcd_member_set_inherit.h>
+#include <ngx_etcd_reload.h>
 #include <ngx_etcd_service.h>
-#include <ngx_etcd_static.h>
-
-
-void
-ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
-    ngx_resolver_t *resolver, ngx_msec_t timeout)
-{
-    conf->member.resolver = resolver;
-    conf->member.resolver_timeout = timeout;
-
-    if (resolver != NULL) {
-        conf->params++;
-    }
-}
-
-
-ngx_int_t
-ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
-    ngx_etcd_zone_t *old)
-{
-    ngx_etcd_object_id_t    id;
-    ngx_etcd_member_set_t  *set;
-
-    id.variant = ngx_etcd_member_set_variant(conf->stream, conf->kind);
-    id.name = conf->name;
-    id.prefix = conf->prefix;
-
-    set = ngx_etcd_member_set_declare(zone, &id);
-
-    if (set == NULL
-        || (conf->awaited
-            && ngx_etcd_member_set_count_waiting(zone, set, 1) != NGX_OK)
-        || (conf->rules.queue
-            && ngx_etcd_member_set_add_queue(zone, set, 1) != NGX_OK))
-    {
-        return NGX_ERROR;
-    }
-
-    conf->zone = zone;
-    conf->set = set;
-    conf->set_id = set->object.id;
-
-    conf->rules.closing.upstream = &conf->name;
-    conf->rules.closing.object = &set->object;
-    conf->rules.closing.id = set->object.id;
-    conf->rules.closing.closed = &set->counts.closed;
-
-    /* the agent updates a set that exists: it may have an owner */
-
-    if (set->generation != 0 || set->nslots != 0) {
-        return NGX_OK;
-    }
-
-    set->checks.mandatory = conf->mandatory;
-
-    if (old != NULL
-        && ngx_etcd_member_set_inherit(zone, set, old) == NGX_ERROR)
-    {
-        return NGX_ERROR;
-    }
-
-    if (set->nslots != 0) {
-        return NGX_OK;
-    }
-
-    return ngx_etcd_static_seed(&conf->statics, zone, set);
-}
-
-
-ngx_msec_t
-ngx_etcd_service_interval(ngx_etcd_service_conf_t *conf)
-{
-    ngx_msec_t  stale;
-
-    stale = conf->rules.max_stale;
-
-    return (stale ? stale : NGX_ETCD_SERVICE_STALE)
-           / NGX_ETCD_SERVICE_VERIFICATIONS;
-}
 
 
 /* The time is one of another process: it may be later than this one's. */
@@ -257,13 +180,14 @@ ngx_etcd_service_diff(ngx_etcd_service_t *service)
     diff->zone = conf->zone;
     diff->set = conf->set;
     diff->mirror = service->source->indexed ? &service->mirror : NULL;
+    diff->mirrored = &service->mirror;
     diff->log = service->log;
 
     diff->report.leader = conf->leader;
     diff->report.once = conf->catalog ? &service->owner->reported : NULL;
 
-    diff->resolved = ngx_etcd_service_resolved;
-    diff->data = service;
+    diff->hosts.resolved = ngx_etcd_service_resolved;
+    diff->hosts.data = service;
 }
 
 
@@ -297,8 +221,11 @@ ngx_etcd_service_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
     ngx_etcd_service_t  *service = mirror->data;
 
+    ngx_str_t  address;
+
     if (service->source->wants(service->conf, key)
-        || ngx_etcd_guard_is_release(&service->guard, key))
+        || ngx_etcd_guard_is_release(&service->guard, key)
+        || ngx_etcd_drain_address(&service->conf->prefix, key, &address))
     {
         return 1;
     }
@@ -350,7 +277,10 @@ ngx_etcd_service_changed(ngx_etcd_mirror_t *mirror,
     }
 
     ngx_etcd_service_arrived(service);
-    service->source->changed(service, entry);
+
+    if (!ngx_etcd_member_drain(&service->diff, entry, 1)) {
+        service->source->changed(service, entry);
+    }
 
     if (service->diff.broken) {
 
@@ -368,7 +298,13 @@ ngx_etcd_service_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_service_t  *service = mirror->data;
 
     ngx_etcd_service_arrived(service);
+
+    (void) ngx_etcd_member_drain(&service->diff, entry, 0);
     service->source->removed(service, entry);
+
+    if (service->diff.broken) {
+        ngx_etcd_service_post(service);
+    }
 }
 
 
@@ -378,7 +314,7 @@ ngx_etcd_service_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     ngx_etcd_service_t  *service = mirror->data;
 
     if (!service->diff.broken) {
-        service->diff.revision = revision;
+        service->diff.batch.revision = revision;
 
         if (service->source->complete != NULL) {
             service->source->complete(service);
@@ -478,7 +414,9 @@ ngx_etcd_service_t *
 ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
     ngx_etcd_service_owner_t *owner, ngx_pool_t *pool)
 {
-    ngx_etcd_service_t  *service;
+    ngx_uint_t             i;
+    ngx_etcd_service_t    *service;
+    ngx_etcd_attendant_t  *attendant;
 
     service = ngx_pcalloc(pool, sizeof(ngx_etcd_service_t));
     if (service == NULL) {
@@ -508,12 +446,15 @@ ngx_etcd_service_create(ngx_etcd_service_conf_t *conf,
         return NULL;
     }
 
-    if (ngx_etcd_attendant_create(&conf->attendants, service, pool,
-                                  service->attendants)
-        != NGX_OK)
-    {
-        ngx_etcd_service_destroy(service);
-        return NULL;
+    for (i = 0; i < conf->attendants.n; i++) {
+        attendant = &conf->attendants.list[i];
+        service->attendants[i] = attendant->create(service, attendant->conf,
+                                                   pool);
+
+        if (service->attendants[i] == NULL) {
+            ngx_etcd_service_destroy(service);
+            return NULL;
+        }
     }
 
     return service;
@@ -570,8 +511,16 @@ ngx_etcd_service_revision(ngx_etcd_service_t *service)
 void
 ngx_etcd_service_destroy(ngx_etcd_service_t *service)
 {
-    ngx_etcd_attendant_destroy(&service->conf->attendants,
-                               service->attendants);
+    ngx_uint_t              i;
+    ngx_etcd_attendants_t  *attendants;
+
+    attendants = &service->conf->attendants;
+
+    for (i = 0; i < attendants->n; i++) {
+        if (service->attendants[i] != NULL) {
+            attendants->list[i].destroy(service->attendants[i]);
+        }
+    }
 
     if (service->source->destroy != NULL) {
         service->source->destroy(service);
@@ -606,18 +555,18 @@ ngx_etcd_service_commit(ngx_etcd_service_t *service, ngx_etcd_commit_t *commit)
 
     diff = &service->diff;
 
-    commit->ops = &diff->ops;
-    commit->done = diff->done;
-    commit->changed = diff->changed;
+    commit->ops = &diff->batch.ops;
+    commit->done = diff->batch.done;
+    commit->changed = diff->batch.changed;
     commit->force = 0;
 
-    commit->revision = diff->revision;
+    commit->revision = diff->batch.revision;
     commit->arrived = service->arrived;
     commit->params = service->conf->params;
     commit->verified = service->verified;
 
     commit->state = diff->skipped ? NGX_ETCD_MEMBER_SET_FULL
-                    : diff->revision ? NGX_ETCD_MEMBER_SET_SYNCED
+                    : diff->batch.revision ? NGX_ETCD_MEMBER_SET_SYNCED
                                      : NGX_ETCD_MEMBER_SET_LOADING;
 }
 
@@ -625,9 +574,12 @@ ngx_etcd_service_commit(ngx_etcd_service_t *service, ngx_etcd_commit_t *commit)
 static void
 ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
 {
+    ngx_uint_t               i;
+    ngx_etcd_attendants_t   *attendants;
     ngx_etcd_member_diff_t  *diff;
 
     diff = &service->diff;
+    attendants = &service->conf->attendants;
 
     ngx_etcd_member_diff_batch(diff);
 
@@ -641,19 +593,22 @@ ngx_etcd_service_published(ngx_etcd_service_t *service, ngx_uint_t changed)
             ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_FULL);
         }
 
-    } else if (diff->revision != 0) {
+    } else if (diff->batch.revision != 0) {
         service->full = 0;
     }
 
     if (ngx_etcd_key_report_published(&diff->report, &diff->index,
-                                      &service->mirror)
+                                      &service->mirror, diff->drains)
         == NGX_BUSY)
     {
         ngx_add_timer(&service->retry, NGX_ETCD_SERVICE_BUSY);
     }
 
-    ngx_etcd_attendant_published(&service->conf->attendants,
-                                 service->attendants);
+    for (i = 0; i < attendants->n; i++) {
+        if (attendants->list[i].published != NULL) {
+            attendants->list[i].published(service->attendants[i]);
+        }
+    }
 
     service->owner->published(service, changed);
 }
@@ -705,8 +660,8 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
         rc = ngx_etcd_commit(diff->zone, diff->set, &commit);
     }
 
-    diff->done = commit.done;
-    diff->changed = commit.changed;
+    diff->batch.done = commit.done;
+    diff->batch.changed = commit.changed;
     service->busy = (rc == NGX_BUSY);
 
     switch (rc) {
@@ -728,14 +683,6 @@ ngx_etcd_service_publish(ngx_etcd_service_t *service)
         service->owner->lost(service->owner->data);
         return;
     }
-}
-
-
-void
-ngx_etcd_service_touch(ngx_etcd_service_t *service)
-{
-    service->diff.changed = 1;
-    ngx_etcd_service_post(service);
 }
 
 

@@ -14,142 +14,14 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_attendant.h>
-#include <ngx_etcd_member.h>
 #include <ngx_etcd_member_diff.h>
-#include <ngx_etcd_member_set.h>
-#include <ngx_etcd_table.h>
+#include <ngx_etcd_service_conf.h>
 
 
 /* ms until a set is published again: the mutex was held; the zone was full */
 
 #define NGX_ETCD_SERVICE_BUSY  50
 #define NGX_ETCD_SERVICE_FULL  5000
-
-/*
- * Verifications of a leader's watch within max_stale: two of three may be
- * late.  With max_stale=off, within this number of ms.
- */
-
-#define NGX_ETCD_SERVICE_VERIFICATIONS  3
-#define NGX_ETCD_SERVICE_STALE          15000
-
-
-typedef struct ngx_etcd_service_conf_s  ngx_etcd_service_conf_t;
-
-
-/*
- * A source tells which members the keys of a service's mirror are.  A service
- * is a mirror and a source: all differences between kinds of services are in
- * this table.  A handler may be NULL.
- */
-
-typedef struct {
-    char                        *kind;          /* in the status */
-
-    /* of the mirror */
-    size_t                       keep;
-    size_t                       entry_size;
-
-    /*
-     * Entries are keys of the index: the mirror resumes at the set's revision.
-     */
-    ngx_uint_t                   indexed;
-
-    /* The watch is verified: its last proof is the staleness of the members. */
-    ngx_uint_t                   verified;
-
-    /*
-     * Members stay valid without a watch: they may be restored from the state
-     * file.
-     */
-    ngx_uint_t                   restorable;
-
-    /*
-     * A key whose value is invalid has no members, not even its last valid
-     * ones.
-     */
-    ngx_uint_t                   strict;
-
-    /*
-     * Gives a set of a catalog what is its own, below its prefix; memory is of
-     * the pool.  NGX_ERROR: no memory.  NULL: there is nothing of the kind.
-     */
-    ngx_int_t                  (*join)(ngx_etcd_service_conf_t *conf,
-                                       ngx_pool_t *pool);
-
-    /* Called when the service is used again after the owner's dormant(). */
-    void                       (*wake)(ngx_etcd_service_t *service);
-
-    /* Sets service->ctx; memory is of the pool.  NGX_ERROR: no memory. */
-    ngx_int_t                  (*create)(ngx_etcd_service_t *service,
-                                         ngx_pool_t *pool);
-    void                       (*destroy)(ngx_etcd_service_t *service);
-
-    /*
-     * Returns 0 if the key is ignored.  NULL: no key is.  If the prefix of a
-     * leader has variables, the keys are relative (ngx_etcd_leader_keys.h).
-     */
-    ngx_uint_t                 (*wants)(ngx_etcd_service_conf_t *conf,
-                                        ngx_str_t *key);
-
-    /* Handlers of the mirror; called also while the service is broken. */
-    void                       (*changed)(ngx_etcd_service_t *service,
-                                          ngx_etcd_mirror_entry_t *entry);
-    void                       (*removed)(ngx_etcd_service_t *service,
-                                          ngx_etcd_mirror_entry_t *entry);
-
-    /*
-     * Called after each whole revision, and each list, unless the service is
-     * broken: registers what has changed.
-     */
-    void                       (*complete)(ngx_etcd_service_t *service);
-
-    /*
-     * Called before changes are published, after the former handlers, unless
-     * the service is broken: registers what has changed, if complete() has not
-     * done it.  NGX_OK, or NGX_AGAIN: at that ngx_etcd_time_budget_now() a part
-     * of it is left.
-     */
-    ngx_int_t                  (*proceed)(ngx_etcd_service_t *service,
-                                          uint64_t until);
-} ngx_etcd_source_t;
-
-
-/*
- * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
- * the cycle.
- */
-
-struct ngx_etcd_service_conf_s {
-    ngx_str_t                    name;          /* of the upstream */
-    ngx_uint_t                   stream;
-    ngx_str_t                    prefix;
-    ngx_etcd_member_conf_t       member;
-    const ngx_etcd_method_t     *method;        /* of balancing */
-    ngx_uint_t                   keep;          /* on_empty=keep */
-    ngx_etcd_guard_conf_t        guard;         /* of members */
-    ngx_msec_t                   awaited;       /* longest wait of "etcd_wait"
-                                                   for it; 0: none */
-    ngx_array_t                  statics;       /* of ngx_etcd_member_t */
-    ngx_uint_t                   catalog;       /* 1: of an
-                                                   ngx_etcd_catalog_conf_t */
-    uint32_t                     params;        /* hash of how values are
-                                                   read */
-    const ngx_etcd_source_t     *source;        /* of the format */
-    ngx_etcd_leader_conf_t      *leader;        /* NULL: "etcd_members" */
-    uint32_t                     kind;          /* of the set; 0: members */
-    ngx_etcd_table_conf_t        rules;         /* of the tables */
-
-    ngx_etcd_attendants_t        attendants;
-    ngx_uint_t                   mandatory;     /* a new member is unproven
-                                                   until a check succeeds */
-
-    ngx_etcd_zone_t             *zone;
-    ngx_etcd_member_set_t       *set;           /* from declare() on */
-    uint32_t                     set_id;        /* of the set then */
-    ngx_etcd_table_t            *table;         /* of each worker */
-};
 
 
 /*
@@ -223,21 +95,6 @@ struct ngx_etcd_service_s {
 
 
 /*
- * Called by the master before declare(): sets the resolver of host names.  A
- * resolver that is new causes all values to be read again.
- */
-void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
-    ngx_resolver_t *resolver, ngx_msec_t timeout);
-
-/*
- * Called by the master when the zone exists: finds or makes the set, with the
- * static servers.  The set of a new zone is copied from the old zone, if there
- * is one.
- */
-ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
-    ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
-
-/*
  * Called by the agent, which owns the zone.  Memory is of the pool; NULL: no
  * memory.
  */
@@ -264,23 +121,11 @@ void ngx_etcd_service_post(ngx_etcd_service_t *service);
 /* Publishes the batch, or a part of it: for the owner's queue. */
 void ngx_etcd_service_publish(ngx_etcd_service_t *service);
 
-/*
- * Wakes the workers as if members had changed: requests that wait for a member
- * look again.
- */
-void ngx_etcd_service_touch(ngx_etcd_service_t *service);
-
 /* Returns 1 while reported changes are not in the zone yet. */
 ngx_uint_t ngx_etcd_service_pending(ngx_etcd_service_t *service);
 
 /* Returns 1 if a request has used the service within owner->idle ms. */
 ngx_uint_t ngx_etcd_service_used(ngx_etcd_service_t *service);
-
-/*
- * ms between verifications of the watch of a source that is verified
- * (ngx_etcd_proof.h).
- */
-ngx_msec_t ngx_etcd_service_interval(ngx_etcd_service_conf_t *conf);
 
 /* Must be called after the watch stream was destroyed. */
 void ngx_etcd_service_destroy(ngx_etcd_service_t *service);

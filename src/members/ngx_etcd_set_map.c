@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_member_set_inherit.h>
+#include <ngx_etcd_reload.h>
 #include <ngx_etcd_set_map.h>
 #include <ngx_etcd_str.h>
 
@@ -100,11 +100,17 @@ ngx_etcd_set_map_inherit_some(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 {
     ngx_int_t              i, n, rc;
     ngx_str_t              prefixes[NGX_ETCD_SET_MAP_PIECE];
+    ngx_etcd_set_list_t    list;
     ngx_etcd_set_found_t   added;
     ngx_etcd_set_found_t   found[NGX_ETCD_SET_MAP_PIECE];
 
-    n = ngx_etcd_set_map_list(from, old, old->object.id, *after, found,
-                              prefixes, NGX_ETCD_SET_MAP_PIECE, pool);
+    list.id = old->object.id;
+    list.after = *after;
+    list.room = NGX_ETCD_SET_MAP_PIECE;
+    list.found = found;
+    list.prefixes = prefixes;
+
+    n = ngx_etcd_set_map_list(from, old, &list, pool);
 
     for (i = 0; i < n; i++) {
         *after = found[i].set_id;
@@ -233,7 +239,7 @@ ngx_etcd_set_map_unlink(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     }
 
     ngx_etcd_redo_remove(&redo, &node->queue);
-    ngx_etcd_shared_map_remove(&map->map, &node->node, &redo);
+    ngx_etcd_shared_map_replace(&map->map, &node->node, NULL, &redo);
     ngx_etcd_shared_map_write(&map->map, &zone->sh->batch.redo, &redo);
 
     ngx_slab_free_locked(zone->shpool, node);
@@ -549,9 +555,9 @@ ngx_etcd_set_map_next(ngx_etcd_set_map_t *map, ngx_etcd_set_node_t *node)
 
 ngx_int_t
 ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    uint32_t id, uint32_t after, ngx_etcd_set_found_t *found,
-    ngx_str_t *prefixes, ngx_uint_t n, ngx_pool_t *pool)
+    ngx_etcd_set_list_t *list, ngx_pool_t *pool)
 {
+    ngx_str_t            *prefix;
     ngx_uint_t            i;
     ngx_etcd_set_node_t  *node;
 
@@ -560,27 +566,28 @@ ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     }
 
     i = 0;
-    node = (map->object.id == id) ? ngx_etcd_set_map_first(map) : NULL;
+    node = (map->object.id == list->id) ? ngx_etcd_set_map_first(map) : NULL;
 
     for ( /* void */ ;
-         node != NULL && i < n;
+         node != NULL && i < list->room;
          node = ngx_etcd_set_map_next(map, node))
     {
-        if (node->set_id <= after) {
+        if (node->set_id <= list->after) {
             continue;
         }
 
-        prefixes[i].len = node->len;
-        prefixes[i].data = ngx_pnalloc(pool, node->len);
+        prefix = &list->prefixes[i];
+        prefix->len = node->len;
+        prefix->data = ngx_pnalloc(pool, node->len);
 
-        if (prefixes[i].data == NULL) {
+        if (prefix->data == NULL) {
             ngx_etcd_zone_unlock(zone);
             return NGX_ERROR;
         }
 
-        ngx_memcpy(prefixes[i].data, node->prefix, node->len);
+        ngx_memcpy(prefix->data, node->prefix, node->len);
 
-        ngx_etcd_set_map_found(node, &found[i]);
+        ngx_etcd_set_map_found(node, &list->found[i]);
         i++;
     }
 
@@ -603,24 +610,6 @@ ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
     return ngx_etcd_zone_find(zone, &map->map, ngx_etcd_shared_map_hash(prefix),
                               ngx_etcd_set_map_match, &search, &version);
-}
-
-
-ngx_uint_t
-ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map)
-{
-    if (map->listed
-        || map->over != 0
-        || ngx_etcd_zone_lock_owned(zone, 0) != NGX_OK)
-    {
-        return 0;
-    }
-
-    __atomic_store_n(&map->listed, 1, __ATOMIC_RELEASE);
-
-    ngx_etcd_zone_unlock(zone);
-
-    return 1;
 }
 
 
@@ -650,19 +639,16 @@ ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map, ngx_etcd_member_set_t *set)
 
     generation = map->generation;
 
-    map->ring[generation % NGX_ETCD_SET_MAP_RING] = set;
-    map->changes++;
+    if (set != NULL) {
+        map->ring[generation % NGX_ETCD_SET_MAP_RING] = set;
+        map->changes++;
+        generation++;
 
-    __atomic_store_n(&map->generation, generation + 1, __ATOMIC_RELEASE);
-}
+    } else {
+        generation += NGX_ETCD_SET_MAP_RING + 1;
+    }
 
-
-void
-ngx_etcd_set_map_changed_all(ngx_etcd_set_map_t *map)
-{
-    __atomic_store_n(&map->generation,
-                     map->generation + NGX_ETCD_SET_MAP_RING + 1,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&map->generation, generation, __ATOMIC_RELEASE);
 }
 
 

@@ -84,6 +84,17 @@ typedef struct {
 } ngx_etcd_set_found_t;
 
 
+/* A part of all sets of a map. */
+
+typedef struct {
+    uint32_t                         id;           /* of the map */
+    uint32_t                         after;        /* of the set before them */
+    ngx_uint_t                       room;         /* at most so many */
+    ngx_etcd_set_found_t            *found;
+    ngx_str_t                       *prefixes;
+} ngx_etcd_set_list_t;
+
+
 /*
  * Called by the master: finds the map or makes an empty one.  The sets of a
  * map that exists are kept, also those beyond a lower limit.  NULL: the zone is
@@ -162,15 +173,13 @@ ngx_etcd_set_node_t *ngx_etcd_set_map_next(ngx_etcd_set_map_t *map,
     ngx_etcd_set_node_t *node);
 
 /*
- * The prefixes of the sets, for any process: copies up to n nodes that follow
- * the set with the id "after", in the order of their creation, and returns
- * their number; each prefix is allocated from the pool.  A map that no longer
- * has the id "id" has none.  NGX_AGAIN: the mutex was held; NGX_ERROR: no
- * memory.
+ * The sets and their prefixes, for any process: copies nodes in the order of
+ * their creation, and returns their number; each prefix is allocated from the
+ * pool.  A map that no longer has that id has none.  NGX_AGAIN: the mutex was
+ * held; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
-    uint32_t id, uint32_t after, ngx_etcd_set_found_t *found,
-    ngx_str_t *prefixes, ngx_uint_t n, ngx_pool_t *pool);
+    ngx_etcd_set_list_t *list, ngx_pool_t *pool);
 
 /*
  * Finds the set of a prefix: NGX_OK, NGX_DECLINED, or NGX_AGAIN (the map is
@@ -179,26 +188,16 @@ ngx_int_t ngx_etcd_set_map_list(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 ngx_int_t ngx_etcd_set_map_find(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
     ngx_str_t *prefix, ngx_etcd_set_found_t *found);
 
-/*
- * Called by the owner after all keys were seen.  Returns 1 if now, and not
- * before, all sets that etcd has are in the map: none is beyond the limit.
- */
-ngx_uint_t ngx_etcd_set_map_list_done(ngx_etcd_zone_t *zone,
-    ngx_etcd_set_map_t *map);
-
 /* Returns 1 if there is a set whose prefix has that hash. */
 ngx_uint_t ngx_etcd_set_map_has(ngx_etcd_zone_t *zone,
     ngx_etcd_set_map_t *map, uint64_t hash);
 
-/* Called by the owner, under the mutex: workers read that set again. */
+/*
+ * Called by the owner, under the mutex: workers read that set again, or all of
+ * them (NULL): a former owner may have been killed before it reported a change.
+ */
 void ngx_etcd_set_map_changed(ngx_etcd_set_map_t *map,
     ngx_etcd_member_set_t *set);
-
-/*
- * Called by the owner, under the mutex: workers read all sets again.  A former
- * owner may have been killed before it reported a change.
- */
-void ngx_etcd_set_map_changed_all(ngx_etcd_set_map_t *map);
 
 /*
  * Called by a worker: calls the handler for each set that has changed since

@@ -25,7 +25,7 @@ struct ngx_etcd_slot_address_s {
 };
 
 
-static ngx_int_t
+ngx_int_t
 ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots)
 {
     uint32_t    *next;
@@ -44,35 +44,6 @@ ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots)
     slots->nslots = n;
 
     return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_member_set_t *set, ngx_log_t *log)
-{
-    ngx_memzero(slots, sizeof(ngx_etcd_slot_index_t));
-
-    slots->set = set;
-    slots->log = log;
-    slots->free_head = NGX_ETCD_MEMBER_SET_NO_SLOT;
-    slots->free_tail = NGX_ETCD_MEMBER_SET_NO_SLOT;
-
-    ngx_etcd_hash_table_init(&slots->addresses, log);
-
-    return ngx_etcd_slot_index_resize(slots);
-}
-
-
-void
-ngx_etcd_slot_index_done(ngx_etcd_slot_index_t *slots)
-{
-    ngx_etcd_hash_table_done(&slots->addresses);
-
-    if (slots->next_free != NULL) {
-        ngx_free(slots->next_free);
-        slots->next_free = NULL;
-    }
 }
 
 
@@ -185,7 +156,7 @@ ngx_etcd_slot_index_hash(u_char *payload, size_t len, uint64_t create_revision)
     bytes.data = payload;
     bytes.len = len;
 
-    return ngx_etcd_siphash_long(&bytes) + create_revision;
+    return ngx_etcd_siphash(&bytes) + create_revision;
 }
 
 
@@ -293,7 +264,7 @@ ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
  * is not selected any more: its owner may free it.
  */
 
-static void
+void
 ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list)
 {
     ngx_etcd_reg_t  *reg;
@@ -333,6 +304,25 @@ ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
     address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
 
     return (address != NULL) ? address->selected : NULL;
+}
+
+
+void
+ngx_etcd_slot_index_each(ngx_etcd_slot_index_t *slots, u_char *sockaddr,
+    socklen_t socklen, void (*handler)(ngx_etcd_node_t *node, void *data),
+    void *data)
+{
+    ngx_str_t                 bytes;
+    ngx_etcd_treap_t          treap;
+    ngx_etcd_slot_address_t  *address;
+
+    bytes = ngx_etcd_slot_index_bytes(sockaddr, socklen);
+    address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
+
+    if (address != NULL) {
+        ngx_memzero(&treap, sizeof(ngx_etcd_treap_t));
+        ngx_etcd_treap_each(&treap, address->newest, handler, data);
+    }
 }
 
 
@@ -400,19 +390,4 @@ ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
     ngx_free(reg);
 
     return shown;
-}
-
-
-void
-ngx_etcd_slot_index_move(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **from,
-    ngx_etcd_reg_t **to)
-{
-    ngx_etcd_slot_index_select(slots, NULL);
-
-    *to = *from;
-    *from = NULL;
-
-    if (*to != NULL) {
-        (*to)->link = to;
-    }
 }

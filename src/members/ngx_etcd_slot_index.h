@@ -15,7 +15,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_entry.h>
 #include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_newest.h>
 #include <ngx_etcd_member_set.h>
@@ -36,6 +35,8 @@ struct ngx_etcd_reg_s {
     ngx_etcd_reg_t                  *next;
     ngx_etcd_reg_t                 **link;      /* pointer to this one */
     ngx_etcd_slot_address_t         *address;
+    void                            *key;       /* the ngx_etcd_key_t; NULL: a
+                                                   static server */
     uint64_t                         hash;      /* ngx_etcd_slot_index_hash()
                                                    */
     uint32_t                         entry;     /* ngx_etcd_zone_number() */
@@ -57,6 +58,8 @@ typedef struct {
 } ngx_etcd_slot_entry_t;
 
 
+/* A part of an ngx_etcd_index_t, which makes and frees it. */
+
 typedef struct {
     ngx_etcd_member_set_t           *set;
     ngx_log_t                       *log;
@@ -74,14 +77,11 @@ typedef struct {
 
 
 /*
- * An index without addresses.  The caller then reports each slot of the set
- * by ngx_etcd_slot_index_free() or ngx_etcd_slot_index_add().  NGX_ERROR: no
- * memory.  ngx_etcd_slot_index_done() must be called in either case, after all
- * registrations were removed.
+ * Makes room for the slots of the set.  The owner of a new index then reports
+ * each of them by ngx_etcd_slot_index_free() or ngx_etcd_slot_index_add().
+ * NGX_ERROR: no memory.
  */
-ngx_int_t ngx_etcd_slot_index_init(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_member_set_t *set, ngx_log_t *log);
-void ngx_etcd_slot_index_done(ngx_etcd_slot_index_t *slots);
+ngx_int_t ngx_etcd_slot_index_resize(ngx_etcd_slot_index_t *slots);
 
 /* Adds a slot without entries to the free slots. */
 void ngx_etcd_slot_index_free(ngx_etcd_slot_index_t *slots, uint32_t slot);
@@ -115,6 +115,14 @@ ngx_etcd_reg_t *ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t **list, u_char *sockaddr, socklen_t socklen);
 
 /*
+ * Calls the handler with each registration of an address, as "reg->node.node",
+ * which must stay there.
+ */
+void ngx_etcd_slot_index_each(ngx_etcd_slot_index_t *slots, u_char *sockaddr,
+    socklen_t socklen, void (*handler)(ngx_etcd_node_t *node, void *data),
+    void *data);
+
+/*
  * Gives a registration another revision.  The registration becomes the last one
  * of that revision.
  */
@@ -131,9 +139,12 @@ ngx_etcd_reg_t *ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address);
 uint32_t ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t *reg);
 
-/* Moves all registrations to another list, which is empty. */
-void ngx_etcd_slot_index_move(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_reg_t **from, ngx_etcd_reg_t **to);
+/*
+ * Prepares to find registrations of a list; NULL: of none, as before a list is
+ * moved.
+ */
+void ngx_etcd_slot_index_select(ngx_etcd_slot_index_t *slots,
+    ngx_etcd_reg_t **list);
 
 
 #endif /* _NGX_ETCD_SLOT_INDEX_H_INCLUDED_ */

@@ -15,9 +15,12 @@
 #include <ngx_etcd_service.h>
 
 
-/* The source for "etcd_members", whose format is known. */
-const ngx_etcd_source_t *ngx_etcd_source_members(
-    ngx_etcd_service_conf_t *conf);
+/*
+ * For "etcd_members": keys are members one by one, or a format has groups of
+ * keys (NGX_ETCD_TAKES_GROUPS).
+ */
+extern const ngx_etcd_source_t  ngx_etcd_source_keys;
+extern const ngx_etcd_source_t  ngx_etcd_source_groups;
 
 /*
  * Returns the ms since the last proof of a set: for a leader, that etcd still

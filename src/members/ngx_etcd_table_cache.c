@@ -26,22 +26,6 @@
            : NULL)
 
 
-void
-ngx_etcd_table_cache_init(ngx_etcd_table_cache_t *cache)
-{
-    ngx_etcd_hash_table_init(&cache->by_prefix, cache->log);
-    ngx_etcd_hash_table_init(&cache->by_set, cache->log);
-
-    ngx_queue_init(&cache->used);
-    ngx_queue_init(&cache->former);
-
-    cache->generation = cache->map->generation;
-    cache->cursor = NULL;
-    cache->n = 0;
-    cache->unfinished = 0;
-}
-
-
 /* Takes the table out of the cache; requests in flight still use it. */
 
 static void
@@ -99,7 +83,7 @@ ngx_etcd_table_cache_done(ngx_etcd_table_cache_t *cache)
 
 /* The set of a table may be gone, and the prefix have another one. */
 
-static ngx_etcd_cached_table_t *
+ngx_etcd_cached_table_t *
 ngx_etcd_table_cache_find(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
 {
     ngx_str_t                *str;
@@ -151,19 +135,19 @@ static void
 ngx_etcd_table_cache_read(ngx_etcd_table_cache_t *cache,
     ngx_etcd_cached_table_t *cached, uint32_t set_id)
 {
-    uint64_t           now, until;
-    ngx_int_t          rc;
+    uint64_t           now;
     ngx_etcd_table_t  *table;
 
     table = &cached->table;
     now = ngx_etcd_time_budget_now();
-    until = now + NGX_ETCD_TIME_BUDGET;
 
-    rc = ngx_etcd_table_init(table, cache->rules, cache->zone, cached->set,
-                             set_id, cache->method, until, cache->log);
-    rc = ngx_etcd_table_insist(table, rc, until, now + NGX_ETCD_TABLE_WAIT);
+    ngx_etcd_table_init(table, cache->rules, cache->zone, cached->set, set_id,
+                        cache->log);
 
-    if (rc != NGX_OK) {
+    if (ngx_etcd_table_start(table, now + NGX_ETCD_TIME_BUDGET,
+                             now + NGX_ETCD_TABLE_WAIT)
+        != NGX_OK)
+    {
         cache->unfinished = 1;
         ngx_post_event(cache->sync, &ngx_posted_next_events);
     }
@@ -288,17 +272,6 @@ ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix,
     *rc = NGX_OK;
 
     return &cached->table;
-}
-
-
-ngx_etcd_table_t *
-ngx_etcd_table_cache_look(ngx_etcd_table_cache_t *cache, ngx_str_t *prefix)
-{
-    ngx_etcd_cached_table_t  *cached;
-
-    cached = ngx_etcd_table_cache_find(cache, prefix);
-
-    return cached ? &cached->table : NULL;
 }
 
 

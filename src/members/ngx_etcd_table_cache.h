@@ -20,11 +20,12 @@
 #include <ngx_etcd_table.h>
 
 
+/* Made by ngx_etcd_catalog_conf_worker(). */
+
 typedef struct {
     ngx_etcd_zone_t             *zone;
     ngx_etcd_set_map_t          *map;
     ngx_etcd_table_conf_t       *rules;
-    const ngx_etcd_method_t     *method;
     ngx_msec_t                   idle;
     ngx_event_t                 *sync;         /* posted to have
                                                   ngx_etcd_table_cache_sync()
@@ -58,8 +59,6 @@ typedef struct {
 } ngx_etcd_cached_table_t;
 
 
-/* The cache's settings are set by the caller. */
-void ngx_etcd_table_cache_init(ngx_etcd_table_cache_t *cache);
 void ngx_etcd_table_cache_done(ngx_etcd_table_cache_t *cache);
 
 /*
@@ -71,9 +70,9 @@ void ngx_etcd_table_cache_done(ngx_etcd_table_cache_t *cache);
 ngx_etcd_table_t *ngx_etcd_table_cache_get(ngx_etcd_table_cache_t *cache,
     ngx_str_t *prefix, ngx_int_t *rc);
 
-/* Returns the table if there is one, which does not count as its use. */
-ngx_etcd_table_t *ngx_etcd_table_cache_look(ngx_etcd_table_cache_t *cache,
-    ngx_str_t *prefix);
+/* Returns the table if there is one (NULL: none); this is no use of it. */
+ngx_etcd_cached_table_t *ngx_etcd_table_cache_find(
+    ngx_etcd_table_cache_t *cache, ngx_str_t *prefix);
 
 /*
  * Called when the worker was woken: updates the tables whose sets have

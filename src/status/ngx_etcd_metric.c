@@ -84,7 +84,8 @@ ngx_etcd_metric_begin(ngx_etcd_text_buffer_t *out,
         ngx_etcd_metric_text(out, i == 0 ? "{" : ",");
         ngx_etcd_metric_text(out, labels[i].name);
         ngx_etcd_text_buffer_literal(out, "=");
-        ngx_etcd_text_buffer_label(out, &labels[i].value);
+        ngx_etcd_text_buffer_quote(out, &labels[i].value,
+                                   NGX_ETCD_TEXT_BUFFER_LABEL);
     }
 
     ngx_etcd_metric_text(out, n == 0 ? " " : "} ");
@@ -149,7 +150,7 @@ ngx_etcd_metric_histogram(ngx_etcd_text_buffer_t *out,
     count = 0;
 
     for (i = 0; i < NGX_ETCD_HISTOGRAM_BOUNDS; i++) {
-        bound = ngx_etcd_histogram_bounds[i];
+        bound = metric->bounds[i];
         count += histogram->counts[i];
 
         last = ngx_sprintf(buf, "%uL.%06uL", bound / 1000000,

@@ -44,28 +44,41 @@ typedef struct {
     const char                *help;        /* without "\" and line feeds */
     ngx_str_t                 *states;      /* NULL: one sample; otherwise one
                                                for each state, up to an empty
-                                               one, with a label of that name */
+                                               one, with a label */
+    const char                *label;       /* name of the label */
+    const uint64_t            *bounds;      /* of a histogram */
 } ngx_etcd_metric_t;
 
 
+#define ngx_etcd_metric_make(name, type, scale, unit, help)                   \
+    { name, NGX_ETCD_METRIC_ ## type, scale, unit, help, NULL, NULL, NULL }
+
 #define ngx_etcd_metric_info(name, help)                                      \
-    { name, NGX_ETCD_METRIC_INFO, NGX_ETCD_METRIC_WHOLE, NULL, help, NULL }
+    ngx_etcd_metric_make(name, INFO, NGX_ETCD_METRIC_WHOLE, NULL, help)
 
 #define ngx_etcd_metric_counter(name, help)                                   \
-    { name, NGX_ETCD_METRIC_COUNTER, NGX_ETCD_METRIC_WHOLE, NULL, help, NULL }
+    ngx_etcd_metric_make(name, COUNTER, NGX_ETCD_METRIC_WHOLE, NULL, help)
 
 #define ngx_etcd_metric_gauge(name, help)                                     \
-    { name, NGX_ETCD_METRIC_GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, help, NULL }
-
-#define ngx_etcd_metric_states(name, states, help)                            \
-    { name, NGX_ETCD_METRIC_GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, help, states }
+    ngx_etcd_metric_make(name, GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, help)
 
 #define ngx_etcd_metric_unit(name, scale, unit, help)                         \
-    { name, NGX_ETCD_METRIC_GAUGE, scale, unit, help, NULL }
+    ngx_etcd_metric_make(name, GAUGE, scale, unit, help)
 
-#define ngx_etcd_metric_times(name, help)                                     \
-    { name, NGX_ETCD_METRIC_HISTOGRAM, NGX_ETCD_METRIC_MICRO, "seconds", help,\
-      NULL }
+#define ngx_etcd_metric_bytes(name, help)                                     \
+    ngx_etcd_metric_make(name, COUNTER, NGX_ETCD_METRIC_WHOLE, "bytes", help)
+
+#define ngx_etcd_metric_states(name, states, help)                            \
+    { name, NGX_ETCD_METRIC_GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, help, states, \
+      "state", NULL }
+
+#define ngx_etcd_metric_counts(name, label, states, help)                     \
+    { name, NGX_ETCD_METRIC_COUNTER, NGX_ETCD_METRIC_WHOLE, NULL, help,       \
+      states, label, NULL }
+
+#define ngx_etcd_metric_times(name, bounds, help)                             \
+    { name, NGX_ETCD_METRIC_HISTOGRAM, NGX_ETCD_METRIC_MICRO, "seconds",      \
+      help, NULL, NULL, bounds }
 
 
 typedef struct {

@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_status_member.h>
 #include <ngx_etcd_metrics.h>
 #include <ngx_etcd_status_field.h>
 #include <ngx_etcd_status_sets.h>
@@ -72,8 +73,8 @@ ngx_etcd_metrics_find(ngx_etcd_status_t *status,
          ? ngx_etcd_status_sets_find(status, upstream) : NGX_DECLINED;
 
     if (rc == NGX_OK) {
-        *upstream = status->one;
-        upstream->set = status->like;
+        *upstream = status->walk.one;
+        upstream->set = status->asked.like;
         status->row++;
 
         return NGX_AGAIN;
@@ -99,9 +100,7 @@ static ngx_int_t
 ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream)
 {
-    ngx_int_t               rc;
-    ngx_uint_t              i;
-    ngx_etcd_status_set_t  *set;
+    ngx_int_t  rc;
 
     if (status->stage == 0) {
         ngx_etcd_status_object_catalog(upstream);
@@ -109,56 +108,24 @@ ngx_etcd_metrics_count_sets(ngx_etcd_status_t *status,
         if (ngx_etcd_attendant_judges(&upstream->service->attendants,
                                       NGX_ETCD_VERDICT_CHECKS))
         {
-            upstream->checks = 0;
-            upstream->check_failures = 0;
-            upstream->panic = 0;
+            upstream->sums.checks = 0;
+            upstream->sums.check_failures = 0;
+            upstream->sums.panic = 0;
         }
-
-        ngx_etcd_status_sets_start(status, 0);
 
         status->stage = 1;
     }
 
-    rc = ngx_etcd_status_sets_read(status, upstream);
+    rc = ngx_etcd_status_sets_sum(status, upstream);
 
-    if (rc == NGX_DONE) {
+    if (rc == NGX_OK) {
         status->stage = 0;
         status->row++;
 
         return NGX_AGAIN;
     }
 
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    set = &status->object.set;
-
-    upstream->waiting += set->waiting;
-
-    if (upstream->queued != NGX_ETCD_STATUS_ABSENT) {
-        upstream->queued += set->queued;
-    }
-
-    upstream->requests += set->requests;
-    upstream->conns += set->conns;
-    upstream->fails += set->fails;
-
-    if (upstream->checks != NGX_ETCD_STATUS_ABSENT) {
-        upstream->checks += set->checks;
-        upstream->check_failures += set->check_failures;
-        upstream->panic += set->panic;
-    }
-
-    for (i = 0; i < NGX_ETCD_STATUS_STATES; i++) {
-        upstream->states[i] += set->states[i];
-    }
-
-    for (i = 0; i < NGX_ETCD_STATUS_UNUSED; i++) {
-        upstream->unused[i] += set->unused[i];
-    }
-
-    return NGX_AGAIN;
+    return rc;
 }
 
 
@@ -173,7 +140,7 @@ ngx_etcd_metrics_count(ngx_etcd_status_t *status,
     ngx_etcd_member_pack_t          record;
     ngx_etcd_view_member_t         *member;
     ngx_etcd_status_upstream_t     *upstream;
-    ngx_etcd_status_member_state_e  state;
+    ngx_etcd_member_state_e        state;
 
     upstream = ngx_etcd_status_upstreams.row(status);
     if (upstream == NULL) {
@@ -201,16 +168,22 @@ ngx_etcd_metrics_count(ngx_etcd_status_t *status,
     for (i = 0; i < status->view.n; i++) {
         member = &status->view.members[i];
 
+        /* hidden members were counted when the view was opened */
+
+        if (member->hidden_by.data != NULL) {
+            continue;
+        }
+
         ngx_etcd_member_pack_read(&record, member->payload);
-        state = ngx_etcd_status_object_member_state(upstream->lowest, &record,
-                                                    member);
-        upstream->states[state]++;
-        upstream->conns += member->conns;
-        upstream->fails += member->fails;
+        state = ngx_etcd_status_member_state(upstream->lowest, &record,
+                                             member);
+        upstream->sums.states[state]++;
+        upstream->sums.conns += member->conns;
+        upstream->sums.fails += member->fails;
     }
 
     if (rc == NGX_DONE) {
-        upstream->requests = ngx_etcd_view_requests(&status->view);
+        upstream->sums.requests = ngx_etcd_view_requests(&status->view);
 
         status->stage = 0;
         status->row++;
@@ -239,14 +212,15 @@ ngx_etcd_metrics_states(ngx_etcd_text_buffer_t *out,
     ngx_uint_t   i;
 
     states = field->metric.states;
-    labels[n].name = "state";
+    labels[n].name = field->metric.label;
 
     for (i = 0; states[i].len != 0; i++) {
         labels[n].value = states[i];
 
         ngx_etcd_metric_sample(out, &field->metric, labels, n + 1,
-                               (field->type == NGX_ETCD_STATUS_COUNTS)
-                               ? ((ngx_uint_t *) value)[i]
+                               (field->type == NGX_ETCD_STATUS_COUNTS
+                                || field->type == NGX_ETCD_STATUS_REASONS)
+                               ? ((uint64_t *) value)[i]
                                : ((ngx_str_t *) value)->data
                                  == states[i].data);
     }
@@ -280,6 +254,10 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
 
     value = ngx_etcd_status_at(object, field);
 
+    if (ngx_etcd_status_field_absent(field, value)) {
+        return;
+    }
+
     if (field->metric.states != NULL) {
         ngx_etcd_metrics_states(out, field, labels, n, value);
         return;
@@ -287,15 +265,11 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
 
     if (field->type == NGX_ETCD_STATUS_HISTOGRAM) {
         ngx_etcd_metric_histogram(out, &field->metric, labels, n,
-                                  *(ngx_etcd_histogram_t **) value);
+                                  value);
         return;
     }
 
     number = *(int64_t *) value;
-
-    if (number == NGX_ETCD_STATUS_ABSENT) {
-        return;
-    }
 
     ngx_etcd_metric_sample(out, &field->metric, labels, n,
                            (number < 0) ? NGX_ETCD_METRIC_INFINITE
@@ -344,8 +318,15 @@ ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
     member = &status->object.member;
 
     for (i = 0; i < status->view.n; i++) {
-        ngx_etcd_status_object_member(member, upstream,
-                                      &status->view.members[i]);
+
+        /* another member has the address, the label that tells members apart */
+
+        if (status->view.members[i].hidden_by.data != NULL) {
+            continue;
+        }
+
+        ngx_etcd_status_member_set(member, upstream,
+                                   &status->view.members[i]);
         ngx_etcd_metrics_samples(&status->out, &ngx_etcd_status_members, field,
                                  member);
     }

@@ -20,7 +20,7 @@
 /* the parts of the text, for ngx_etcd_status_create() */
 extern const ngx_etcd_status_part_t  ngx_etcd_metrics[];
 
-/* the parts for the sets with the name status->like, and nothing else */
+/* the parts for the sets with the name status->asked.like, and nothing else */
 extern const ngx_etcd_status_part_t  ngx_etcd_metrics_set[];
 
 

@@ -145,7 +145,7 @@ ngx_etcd_status_wanted(ngx_etcd_status_t *status,
 {
     ngx_str_t  *only;
 
-    only = &status->only;
+    only = &status->asked.only;
 
     return only->len == 0 || ngx_etcd_str_equal(only, &upstream->name);
 }
@@ -458,12 +458,12 @@ ngx_etcd_status_row_variable(ngx_etcd_status_t *status)
 void
 ngx_etcd_status_near_upstream(ngx_etcd_status_upstream_t *upstream)
 {
-    upstream->near_percent = NGX_ETCD_STATUS_ABSENT;
-    upstream->near_ratio = NGX_ETCD_STATUS_ABSENT;
+    upstream->near.percent = NGX_ETCD_STATUS_ABSENT;
+    upstream->near.ratio = NGX_ETCD_STATUS_ABSENT;
 
     if (upstream->service->rules.spill != 0) {
         ngx_etcd_prefer_text(&upstream->service->member.prefer,
-                             &upstream->prefer);
+                             &upstream->near.prefer);
     }
 }
 
@@ -482,7 +482,7 @@ ngx_etcd_status_near_share(ngx_etcd_status_upstream_t *upstream,
 
     share = ngx_etcd_near_now(table);
 
-    upstream->near_percent = (share * 100 + NGX_ETCD_NEAR_UNIT / 2)
+    upstream->near.percent = (share * 100 + NGX_ETCD_NEAR_UNIT / 2)
                              / NGX_ETCD_NEAR_UNIT;
-    upstream->near_ratio = share * 1000000 / NGX_ETCD_NEAR_UNIT;
+    upstream->near.ratio = share * 1000000 / NGX_ETCD_NEAR_UNIT;
 }

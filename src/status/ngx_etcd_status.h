@@ -45,6 +45,44 @@ typedef struct {
 } ngx_etcd_status_part_t;
 
 
+/* The arguments of a request: one upstream, and some of its sets. */
+
+typedef struct {
+    ngx_str_t                     only;       /* no data: all */
+    ngx_str_t                     like;       /* part of the names of sets */
+    uint32_t                      after;      /* sets after that id */
+} ngx_etcd_status_asked_t;
+
+
+/* The walk through the sets of an upstream (ngx_etcd_status_sets.h). */
+
+typedef struct {
+    ngx_uint_t                    listed;     /* of list, read so far */
+    ngx_uint_t                    reading;    /* the view of a set is open */
+    ngx_uint_t                    shown;      /* or added up */
+    ngx_uint_t                    all;        /* not only those asked
+                                                 for */
+    uint32_t                      last;       /* id of the last set read */
+    ngx_etcd_status_upstream_t    one;        /* a set as an upstream */
+} ngx_etcd_status_walk_t;
+
+
+/* The object that is being written. */
+
+typedef union {
+    ngx_etcd_status_nginx_t       nginx;
+    ngx_etcd_status_zone_t        zone;
+    ngx_etcd_status_cluster_t     cluster;
+    ngx_etcd_status_member_t      member;
+    ngx_etcd_status_set_t         set;
+    ngx_etcd_status_election_t    election;
+    ngx_etcd_status_lock_t        lock;
+    ngx_etcd_status_lock_row_t    lock_row;
+    ngx_etcd_status_variable_t    variable;
+    ngx_etcd_status_event_t       event;
+} ngx_etcd_status_object_t;
+
+
 struct ngx_etcd_status_s {
     ngx_etcd_main_conf_t         *conf;
     ngx_pool_t                   *pool;
@@ -63,20 +101,9 @@ struct ngx_etcd_status_s {
     ngx_array_t                   list;       /* copied at once */
     ngx_pool_t                   *temp;       /* for list, or NULL */
 
-    /* the arguments of the request */
+    ngx_etcd_status_walk_t        walk;
 
-    ngx_str_t                     only;       /* this upstream; no data: all */
-    ngx_str_t                     like;       /* part of the names of sets */
-    uint32_t                      after;      /* sets after that id */
-
-    /* the walk through the sets of an upstream (ngx_etcd_status_sets.h) */
-
-    ngx_uint_t                    listed;     /* of list, read so far */
-    ngx_uint_t                    reading;    /* the view of a set is open */
-    ngx_uint_t                    shown;
-    uint32_t                      last_set;   /* id of the last set read */
-    ngx_etcd_status_upstream_t    one;        /* a set as an upstream */
-
+    ngx_etcd_status_asked_t       asked;
     ngx_uint_t                    remaining;  /* ask how long leases of
                                                  leaders last */
     ngx_uint_t                    openmetrics; /* format of metrics */
@@ -84,19 +111,7 @@ struct ngx_etcd_status_s {
 
     /* the rest is not zeroed, because of its size */
 
-    union {
-        ngx_etcd_status_nginx_t     nginx;
-        ngx_etcd_status_zone_t      zone;
-        ngx_etcd_status_cluster_t   cluster;
-        ngx_etcd_status_member_t    member;
-        ngx_etcd_status_set_t       set;
-        ngx_etcd_status_election_t  election;
-        ngx_etcd_status_lock_t      lock;
-        ngx_etcd_status_lock_row_t  lock_row;
-        ngx_etcd_status_variable_t  variable;
-        ngx_etcd_status_event_t     event;
-    } object;                                 /* the one being written */
-
+    ngx_etcd_status_object_t      object;
     ngx_etcd_view_t               view;
 };
 

@@ -13,6 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
+#include <ngx_etcd_zone.h>
 
 
 typedef enum {
@@ -28,8 +29,30 @@ typedef enum {
 } ngx_etcd_status_cluster_state_e;
 
 
+/* The prefix or key that a state is about; no kind: the whole cluster. */
+
+typedef struct {
+    ngx_str_t                  prefix;
+    ngx_str_t                  name;         /* of the upstream or variable */
+    char                      *kind;         /* "upstream" or "variable" */
+} ngx_etcd_status_culprit_t;
+
+
+/* The first culprit, where several have that state. */
 ngx_etcd_status_cluster_state_e ngx_etcd_status_cluster_state(
-    ngx_etcd_conf_t *ecf);
+    ngx_etcd_conf_t *ecf, ngx_etcd_status_culprit_t *culprit);
+
+
+#define NGX_ETCD_STATUS_REASON  512          /* bytes */
+
+/*
+ * Writes why the cluster is not synced to the buffer of NGX_ETCD_STATUS_REASON
+ * bytes: the endpoint, prefix or key, and what is known of it.  Returns the
+ * end; the buffer: nothing is known.
+ */
+u_char *ngx_etcd_status_cluster_reason(u_char *p,
+    ngx_etcd_status_cluster_state_e state, ngx_etcd_status_culprit_t *culprit,
+    ngx_etcd_zone_endpoints_t *endpoints);
 
 
 #endif /* _NGX_ETCD_STATUS_CLUSTER_H_INCLUDED_ */

@@ -10,7 +10,7 @@
 
 
 #define NGX_ETCD_STATUS_NO_METRIC                                             \
-    { NULL, NGX_ETCD_METRIC_GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, NULL, NULL }
+    ngx_etcd_metric_make(NULL, GAUGE, NGX_ETCD_METRIC_WHOLE, NULL, NULL)
 
 /* the metric is the last argument */
 
@@ -79,6 +79,8 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_nginx_labels[] = {
 static const ngx_etcd_status_field_t  ngx_etcd_status_endpoint_fields[] = {
     ngx_etcd_status_field("url", TEXT, endpoint, url),
     ngx_etcd_status_field("state", TEXT, endpoint, state),
+    ngx_etcd_status_field("error", OPTIONAL, endpoint, error),
+    ngx_etcd_status_field("failing_for", NUMBER, endpoint, failing),
     ngx_etcd_status_field("version", OPTIONAL, endpoint, version),
     ngx_etcd_status_field("learned", BOOLEAN, endpoint, learned),
     ngx_etcd_status_metric(NUMBER, endpoint, known,
@@ -104,6 +106,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_cluster_fields[] = {
         ngx_etcd_metric_states("nginx_etcd_cluster_state",
             ngx_etcd_status_cluster_states,
             "Whether the cluster is in that state.")),
+    ngx_etcd_status_field("reason", OPTIONAL, cluster, reason),
     ngx_etcd_status_field("endpoint", TEXT, cluster, endpoint),
     ngx_etcd_status_nested("endpoints", LIST, cluster, endpoints,
         ngx_etcd_status_endpoint_fields),
@@ -140,6 +143,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_cluster_fields[] = {
             "Whether etcd takes no writes, since its database is full.")),
     ngx_etcd_status_metric(HISTOGRAM, cluster, visible,
         ngx_etcd_metric_times("nginx_etcd_change_visible_seconds",
+            ngx_etcd_change_bounds,
             "Time from an event's arrival until a worker has read it.")),
     ngx_etcd_status_metric(NUMBER, cluster, zone.size,
         ngx_etcd_metric_unit("nginx_etcd_zone_size_bytes",
@@ -167,6 +171,7 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_member_fields[] = {
     ngx_etcd_status_field("host", OPTIONAL, member, host),
     ngx_etcd_status_field("reason", OPTIONAL, member, reason),
     ngx_etcd_status_field("hides", OPTIONAL, member, view.hides),
+    ngx_etcd_status_field("hidden_by", OPTIONAL, member, view.hidden_by),
     ngx_etcd_status_both("weight", NUMBER, member, weight,
         ngx_etcd_metric_gauge("nginx_etcd_member_weight",
             "Weight of the member.")),
@@ -183,6 +188,14 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_member_fields[] = {
     ngx_etcd_status_both("fails", NUMBER, member, view.fails,
         ngx_etcd_metric_gauge("nginx_etcd_member_failures",
             "Failures that are counted against the member now.")),
+    ngx_etcd_status_field("failed_ago", NUMBER, member, failed),
+    ngx_etcd_status_field("max_conns", NUMBER, member, read.max_conns),
+    ngx_etcd_status_field("max_fails", NUMBER, member, read.max_fails),
+    ngx_etcd_status_field("fail_timeout", NUMBER, member, read.fail_timeout),
+    ngx_etcd_status_field("slow_start_ms", NUMBER, member, read.slow_start),
+    ngx_etcd_status_field("priority", NUMBER, member, read.priority),
+    ngx_etcd_status_field("route", OPTIONAL, member, read.route),
+    ngx_etcd_status_field("drained_by", OPTIONAL, member, read.drained_by),
     ngx_etcd_status_field("ejected_for", NUMBER, member, ejected),
     ngx_etcd_status_field("check", OPTIONAL, member, check),
     ngx_etcd_status_field("check_for", NUMBER, member, check_for),
@@ -195,6 +208,22 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_member_fields[] = {
         ngx_etcd_metric_gauge("nginx_etcd_member_check_up",
             "Whether checks let requests go to the member.")),
     ngx_etcd_status_field("requests", NUMBER, member, view.requests),
+    ngx_etcd_status_both("responses", COUNTS, member, view.answers.responses,
+        ngx_etcd_metric_counts("nginx_etcd_member_responses", "class",
+            ngx_etcd_status_classes,
+            "Answers of the member, or sessions, by the class of their "
+            "status.")),
+    ngx_etcd_status_both("sent", NUMBER, member, view.answers.sent,
+        ngx_etcd_metric_bytes("nginx_etcd_member_sent_bytes",
+            "Bytes that were sent to the member.")),
+    ngx_etcd_status_both("received", NUMBER, member, view.answers.received,
+        ngx_etcd_metric_bytes("nginx_etcd_member_received_bytes",
+            "Bytes that were received from the member.")),
+    ngx_etcd_status_both("response_time", HISTOGRAM, member,
+        view.answers.times,
+        ngx_etcd_metric_times("nginx_etcd_member_response_seconds",
+            ngx_etcd_answer_bounds,
+            "Time that the member took to answer, or to be connected.")),
     ngx_etcd_status_field("mod_revision", NUMBER, member, view.mod_revision),
     ngx_etcd_status_field("lease", OPTIONAL, member, lease),
     ngx_etcd_status_end
@@ -230,13 +259,23 @@ const ngx_etcd_status_field_t  ngx_etcd_status_unused_fields[] = {
 };
 
 
+static const ngx_etcd_status_field_t  ngx_etcd_status_trouble_fields[] = {
+    ngx_etcd_status_field("name", TEXT, trouble, name),
+    ngx_etcd_status_field("state", TEXT, trouble, state),
+    ngx_etcd_status_field("reason", OPTIONAL, trouble, reason),
+    ngx_etcd_status_end
+};
+
+
 const ngx_etcd_status_field_t  ngx_etcd_status_set_fields[] = {
     ngx_etcd_status_field("name", TEXT, set, name),
+    ngx_etcd_status_field("state", TEXT, set, state),
+    ngx_etcd_status_field("reason", OPTIONAL, set, reason),
     ngx_etcd_status_field("members", NUMBER, set, members),
     ngx_etcd_status_field("up", NUMBER, set, up),
-    ngx_etcd_status_field("requests", NUMBER, set, requests),
-    ngx_etcd_status_field("conns", NUMBER, set, conns),
-    ngx_etcd_status_field("fails", NUMBER, set, fails),
+    ngx_etcd_status_field("requests", NUMBER, set, sums.requests),
+    ngx_etcd_status_field("conns", NUMBER, set, sums.conns),
+    ngx_etcd_status_field("fails", NUMBER, set, sums.fails),
     ngx_etcd_status_end
 };
 
@@ -245,7 +284,12 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_field("cluster", TEXT, upstream, cluster),
     ngx_etcd_status_field("prefix", TEXT, upstream, prefix),
     ngx_etcd_status_field("kind", TEXT, upstream, kind),
-    ngx_etcd_status_metric(COUNTS, upstream, states,
+    ngx_etcd_status_both("state", OPTIONAL, upstream, state,
+        ngx_etcd_metric_states("nginx_etcd_upstream_state",
+            ngx_etcd_status_upstream_states,
+            "Whether the upstream is in that state.")),
+    ngx_etcd_status_field("reason", OPTIONAL, upstream, reason),
+    ngx_etcd_status_metric(COUNTS, upstream, sums.states,
         ngx_etcd_metric_states("nginx_etcd_upstream_members",
             ngx_etcd_status_member_states,
             "Members of the upstream in that state.")),
@@ -260,26 +304,47 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_metric(NUMBER, upstream, ninvalid,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_invalid_values",
             "Keys whose value cannot be read, up to 256.")),
-    ngx_etcd_status_metric(COUNTS, upstream, unused,
+    ngx_etcd_status_metric(COUNTS, upstream, sums.unused,
         ngx_etcd_metric_states("nginx_etcd_upstream_unused_keys",
             ngx_etcd_status_unused_kinds,
             "Valid keys, or parts of them, that are not used.")),
-    ngx_etcd_status_both("waiting", NUMBER, upstream, waiting,
+    ngx_etcd_status_both("waiting", NUMBER, upstream, sums.waiting,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_waiting_requests",
             "Requests and connections that wait for a member.")),
-    ngx_etcd_status_both("queued", NUMBER, upstream, queued,
+    ngx_etcd_status_both("queued", NUMBER, upstream, sums.queued,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_queued_requests",
             "Requests and connections that wait since all members are full.")),
     ngx_etcd_status_both("closed", NUMBER, upstream, closed,
         ngx_etcd_metric_counter("nginx_etcd_upstream_closed",
             "Connections to former members closed by close_after.")),
-    ngx_etcd_status_metric(NUMBER, upstream, requests,
+    ngx_etcd_status_metric(NUMBER, upstream, sums.requests,
         ngx_etcd_metric_counter("nginx_etcd_upstream_requests",
             "Requests and connections that went to members.")),
-    ngx_etcd_status_metric(NUMBER, upstream, conns,
+    ngx_etcd_status_both("responses", COUNTS, upstream,
+        outcomes.answers.responses,
+        ngx_etcd_metric_counts("nginx_etcd_upstream_responses", "class",
+            ngx_etcd_status_classes,
+            "Answers of members, or sessions, by the class of their status.")),
+    ngx_etcd_status_both("refused", REASONS, upstream, outcomes.refused,
+        ngx_etcd_metric_counts("nginx_etcd_upstream_refused", "reason",
+            &ngx_etcd_refusal_words[NGX_ETCD_REFUSAL_UNKNOWN],
+            "Requests and sessions that got no answer, by $etcd_reason.")),
+    ngx_etcd_status_both("sent", NUMBER, upstream, outcomes.answers.sent,
+        ngx_etcd_metric_bytes("nginx_etcd_upstream_sent_bytes",
+            "Bytes that were sent to members.")),
+    ngx_etcd_status_both("received", NUMBER, upstream,
+        outcomes.answers.received,
+        ngx_etcd_metric_bytes("nginx_etcd_upstream_received_bytes",
+            "Bytes that were received from members.")),
+    ngx_etcd_status_both("response_time", HISTOGRAM, upstream,
+        outcomes.answers.times,
+        ngx_etcd_metric_times("nginx_etcd_upstream_response_seconds",
+            ngx_etcd_answer_bounds,
+            "Time that members took to answer, or to be connected.")),
+    ngx_etcd_status_metric(NUMBER, upstream, sums.conns,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_connections",
             "Requests and connections that members have now.")),
-    ngx_etcd_status_metric(NUMBER, upstream, fails,
+    ngx_etcd_status_metric(NUMBER, upstream, sums.fails,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_failures",
             "Failures that are counted against members now.")),
     ngx_etcd_status_metric(NUMBER, upstream, has_leader,
@@ -291,40 +356,50 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
     ngx_etcd_status_both("ejections", NUMBER, upstream, ejections,
         ngx_etcd_metric_counter("nginx_etcd_upstream_ejections",
             "Ejections of members that failed more than others.")),
-    ngx_etcd_status_both("holds", NUMBER, upstream, holds,
+    ngx_etcd_status_both("holds", NUMBER, upstream, guard.holds,
         ngx_etcd_metric_counter("nginx_etcd_upstream_holds",
             "Keys whose members were held when they had gone.")),
-    ngx_etcd_status_both("would_hold", NUMBER, upstream, would_hold,
+    ngx_etcd_status_both("would_hold", NUMBER, upstream, guard.would_hold,
         ngx_etcd_metric_counter("nginx_etcd_upstream_would_hold",
             "Keys that would have been held, but for dry_run.")),
-    ngx_etcd_status_field("held_for", NUMBER, upstream, held),
-    ngx_etcd_status_both("checks", NUMBER, upstream, checks,
+    ngx_etcd_status_field("held_for", NUMBER, upstream, guard.held),
+    ngx_etcd_status_both("checks", NUMBER, upstream, sums.checks,
         ngx_etcd_metric_counter("nginx_etcd_upstream_checks",
             "Checks of members.")),
-    ngx_etcd_status_both("check_failures", NUMBER, upstream, check_failures,
+    ngx_etcd_status_both("check_failures", NUMBER, upstream,
+        sums.check_failures,
         ngx_etcd_metric_counter("nginx_etcd_upstream_check_failures",
             "Checks of members that have failed.")),
-    ngx_etcd_status_both("panic", NUMBER, upstream, panic,
+    ngx_etcd_status_both("panic", NUMBER, upstream, sums.panic,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_panic",
             "Whether checks are ignored, since too many members fail.")),
     ngx_etcd_status_both("failsafe", BOOLEAN, upstream, failsafe,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_failsafe",
             "Whether a stale leader is used on, as its own API confirms.")),
-    ngx_etcd_status_field("prefer", OPTIONAL, upstream, prefer),
-    ngx_etcd_status_field("near_percent", NUMBER, upstream, near_percent),
-    ngx_etcd_status_metric(NUMBER, upstream, near_ratio,
+    ngx_etcd_status_field("prefer", OPTIONAL, upstream, near.prefer),
+    ngx_etcd_status_field("near_percent", NUMBER, upstream, near.percent),
+    ngx_etcd_status_metric(NUMBER, upstream, near.ratio,
         ngx_etcd_metric_unit("nginx_etcd_upstream_near_ratio",
             NGX_ETCD_METRIC_MICRO, "ratio",
             "Share of requests that goes to preferred members.")),
-    ngx_etcd_status_both("sets", NUMBER, upstream, sets,
+    ngx_etcd_status_both("sets", NUMBER, upstream, map.sets,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_sets",
             "Sets of a prefix with variables.")),
-    ngx_etcd_status_field("limit", NUMBER, upstream, limit),
-    ngx_etcd_status_both("over_limit", NUMBER, upstream, over,
+    ngx_etcd_status_both("sets_down", NUMBER, upstream, map.down,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_sets_down",
+            "Sets without a member to go to.")),
+    ngx_etcd_status_both("sets_degraded", NUMBER, upstream, map.degraded,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_sets_degraded",
+            "Sets of whose members some cannot be used.")),
+    ngx_etcd_status_nested("troubles", LIST, upstream, map.troubles,
+        ngx_etcd_status_trouble_fields),
+    ngx_etcd_status_field("limit", NUMBER, upstream, map.limit),
+    ngx_etcd_status_both("over_limit", NUMBER, upstream, map.over,
         ngx_etcd_metric_gauge("nginx_etcd_upstream_sets_over_limit",
             "Keys of sets for which there is no room.")),
-    ngx_etcd_status_field("unmatched", NUMBER, upstream, unmatched),
-    ngx_etcd_status_field("tables", NUMBER, upstream, tables),
+    ngx_etcd_status_field("unmatched", NUMBER, upstream, map.unmatched),
+    ngx_etcd_status_field("tables", NUMBER, upstream, map.tables),
+    ngx_etcd_status_field("requests", NUMBER, upstream, map.requests),
     ngx_etcd_status_stream("list", ngx_etcd_status_set_fields),
     ngx_etcd_status_stream("members", ngx_etcd_status_member_fields),
     ngx_etcd_status_stream("invalid", ngx_etcd_status_invalid_fields),
@@ -372,6 +447,7 @@ const ngx_etcd_status_field_t  ngx_etcd_status_holder_fields[] = {
     ngx_etcd_status_field("key", TEXT, lock_row, key),
     ngx_etcd_status_field("pid", NUMBER, lock_row, pid),
     ngx_etcd_status_field("token", NUMBER, lock_row, token),
+    ngx_etcd_status_field("shared", NUMBER, lock_row, shared),
     ngx_etcd_status_field("held_ms", NUMBER, lock_row, since),
     ngx_etcd_status_end
 };
@@ -399,6 +475,11 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_lock_fields[] = {
     ngx_etcd_status_both("timeouts", NUMBER, lock, timeouts,
         ngx_etcd_metric_counter("nginx_etcd_lock_timeouts",
             "Requests that did not get the lock in time.")),
+    ngx_etcd_status_both("refused", REASONS, lock, refused,
+        ngx_etcd_metric_counts("nginx_etcd_lock_refused", "reason",
+            &ngx_etcd_refusal_words[NGX_ETCD_REFUSAL_LOCK_HELD],
+            "Requests that did not get the lock, or lost it, by $etcd_reason."
+            )),
     ngx_etcd_status_both("lost", NUMBER, lock, lost,
         ngx_etcd_metric_counter("nginx_etcd_lock_lost",
             "Requests that lost the lock while they held it.")),
@@ -423,7 +504,10 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_variable_fields[] = {
     ngx_etcd_status_field("key", TEXT, variable, key),
     ngx_etcd_status_field("value", NULLABLE, variable, value),
     ngx_etcd_status_field("default", TEXT, variable, otherwise),
-    ngx_etcd_status_field("state", TEXT, variable, state),
+    ngx_etcd_status_both("state", TEXT, variable, state,
+        ngx_etcd_metric_states("nginx_etcd_variable_state",
+            ngx_etcd_status_variable_states,
+            "Whether the variable is in that state.")),
     ngx_etcd_status_field("revision", NUMBER, variable, revision),
     ngx_etcd_status_field("reason", OPTIONAL, variable, reason),
     ngx_etcd_status_field("invalid_revision", NUMBER, variable, refused),
@@ -519,22 +603,26 @@ const ngx_etcd_status_kind_t  ngx_etcd_status_events = {
 };
 
 
-static ngx_uint_t
-ngx_etcd_status_json_fields_absent(const ngx_etcd_status_field_t *field,
-    void *value)
+ngx_uint_t
+ngx_etcd_status_field_absent(const ngx_etcd_status_field_t *field, void *value)
 {
-    if (field->name.len == 0) {
-        return 1;
-    }
-
     switch (field->type) {
 
     case NGX_ETCD_STATUS_NUMBER:
     case NGX_ETCD_STATUS_BOOLEAN:
+    case NGX_ETCD_STATUS_COUNTS:
+    case NGX_ETCD_STATUS_REASONS:
         return *(int64_t *) value == NGX_ETCD_STATUS_ABSENT;
+
+    case NGX_ETCD_STATUS_HISTOGRAM:
+        return ((ngx_etcd_histogram_t *) value)->sum
+               == (uint64_t) NGX_ETCD_STATUS_ABSENT;
 
     case NGX_ETCD_STATUS_OPTIONAL:
         return ((ngx_str_t *) value)->data == NULL;
+
+    case NGX_ETCD_STATUS_LIST:
+        return ((ngx_etcd_status_list_t *) value)->elts == NULL;
 
     default:
         return field->type == NGX_ETCD_STATUS_STREAM;
@@ -567,10 +655,42 @@ ngx_etcd_status_json_fields_list(ngx_etcd_text_buffer_t *out,
 }
 
 
+/* A bucket has the counts of those before it, as in metrics. */
+
+static void
+ngx_etcd_status_json_fields_histogram(ngx_etcd_text_buffer_t *out,
+    const ngx_etcd_status_field_t *field, ngx_etcd_histogram_t *histogram)
+{
+    uint64_t    count;
+    ngx_uint_t  i;
+
+    count = 0;
+
+    ngx_etcd_text_buffer_literal(out, "{\"buckets\":");
+
+    for (i = 0; i < NGX_ETCD_HISTOGRAM_BOUNDS; i++) {
+        count += histogram->counts[i];
+
+        ngx_etcd_text_buffer_printf(out, "%s{\"le_ms\":%uL,\"count\":%uL}",
+                                    i ? "," : "[",
+                                    field->metric.bounds[i] / 1000, count);
+    }
+
+    ngx_etcd_text_buffer_printf(out, "],\"count\":%uL,\"sum_ms\":%uL}",
+                                count + histogram->counts[i],
+                                histogram->sum / 1000);
+}
+
+
 static void
 ngx_etcd_status_json_fields_value(ngx_etcd_text_buffer_t *out,
     const ngx_etcd_status_field_t *field, void *value)
 {
+    char        *separator;
+    uint64_t    *counts;
+    ngx_str_t   *states;
+    ngx_uint_t   i;
+
     switch (field->type) {
 
     case NGX_ETCD_STATUS_NUMBER:
@@ -590,6 +710,32 @@ ngx_etcd_status_json_fields_value(ngx_etcd_text_buffer_t *out,
 
     case NGX_ETCD_STATUS_LIST:
         ngx_etcd_status_json_fields_list(out, field->fields, value);
+        return;
+
+    case NGX_ETCD_STATUS_COUNTS:
+    case NGX_ETCD_STATUS_REASONS:
+        states = field->metric.states;
+        counts = value;
+        separator = "";
+
+        ngx_etcd_text_buffer_literal(out, "{");
+
+        for (i = 0; states[i].len != 0; i++) {
+
+            if (counts[i] == 0 && field->type == NGX_ETCD_STATUS_REASONS) {
+                continue;
+            }
+
+            ngx_etcd_text_buffer_printf(out, "%s\"%V\":%uL", separator,
+                                        &states[i], counts[i]);
+            separator = ",";
+        }
+
+        ngx_etcd_text_buffer_literal(out, "}");
+        return;
+
+    case NGX_ETCD_STATUS_HISTOGRAM:
+        ngx_etcd_status_json_fields_histogram(out, field, value);
         return;
 
     default: /* a text */
@@ -621,7 +767,8 @@ ngx_etcd_status_json_fields(ngx_etcd_text_buffer_t *out,
 
         value = ngx_etcd_status_at(object, field);
 
-        if (ngx_etcd_status_json_fields_absent(field, value)) {
+        if (field->name.len == 0 || ngx_etcd_status_field_absent(field, value))
+        {
             continue;
         }
 

@@ -31,8 +31,12 @@ typedef enum {
     NGX_ETCD_STATUS_LIST,            /* ngx_etcd_status_list_t */
     NGX_ETCD_STATUS_STREAM,          /* a list that is written in pieces, after
                                         all other fields */
-    NGX_ETCD_STATUS_COUNTS,          /* ngx_uint_t for each state; a metric */
-    NGX_ETCD_STATUS_HISTOGRAM        /* a pointer; a metric */
+    NGX_ETCD_STATUS_COUNTS,          /* uint64_t for each state of the metric;
+                                        the first one ABSENT: none */
+    NGX_ETCD_STATUS_REASONS,         /* COUNTS, of which JSON has none
+                                        of 0 */
+    NGX_ETCD_STATUS_HISTOGRAM        /* ngx_etcd_histogram_t; the sum ABSENT:
+                                        none */
 } ngx_etcd_status_type_e;
 
 
@@ -88,6 +92,10 @@ extern const ngx_etcd_status_field_t  ngx_etcd_status_waiter_fields[];
 #define ngx_etcd_status_at(object, field)                                     \
     ((void *) ((u_char *) (object) + (field)->offset))
 
+
+/* 1: there is neither a field nor a sample. */
+ngx_uint_t ngx_etcd_status_field_absent(const ngx_etcd_status_field_t *field,
+    void *value);
 
 /*
  * Writes an object as JSON, by the table of its fields.

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_status_field.h>
+#include <ngx_etcd_status_member.h>
 #include <ngx_etcd_status_json.h>
 #include <ngx_etcd_status_sets.h>
 
@@ -125,12 +126,12 @@ ngx_etcd_status_json_sets(ngx_etcd_status_t *status,
         ngx_etcd_status_json_item(status, ngx_etcd_status_set_fields,
                                   &status->object.set);
 
-        if (++status->shown < NGX_ETCD_STATUS_SETS_PAGE) {
+        if (++status->walk.shown < NGX_ETCD_STATUS_SETS_PAGE) {
             return NGX_AGAIN;
         }
 
         ngx_etcd_text_buffer_printf(&status->out, "],\"next\":%uD",
-                                    status->last_set);
+                                    status->walk.last);
         return NGX_OK;
     }
 
@@ -155,7 +156,7 @@ ngx_etcd_status_json_open(ngx_etcd_status_t *status,
         return rc;
     }
 
-    if (upstream == &status->one) {
+    if (upstream == &status->walk.one) {
         ngx_etcd_text_buffer_literal(&status->out, ",\"set\":");
 
     } else {
@@ -188,8 +189,8 @@ ngx_etcd_status_json_members(ngx_etcd_status_t *status,
     member = &status->object.member;
 
     for (i = 0; i < status->view.n; i++) {
-        ngx_etcd_status_object_member(member, upstream,
-                                      &status->view.members[i]);
+        ngx_etcd_status_member_set(member, upstream,
+                                   &status->view.members[i]);
         ngx_etcd_status_json_item(status, ngx_etcd_status_members.fields,
                                   member);
     }
@@ -225,6 +226,7 @@ ngx_etcd_status_json_keys(ngx_etcd_status_t *status)
     ngx_uint_t                i;
     ngx_array_t               list;
     ngx_etcd_unused_t         unused;
+    ngx_etcd_unused_row_t    *row;
     ngx_etcd_view_invalid_t  *invalid;
     ngx_etcd_status_unused_t  item;
 
@@ -260,7 +262,13 @@ ngx_etcd_status_json_keys(ngx_etcd_status_t *status)
     status->items = 0;
 
     for (i = 0; rc == NGX_OK && i < NGX_ETCD_STATUS_UNUSED; i++) {
-        ngx_etcd_status_unused_row(&item, &unused, i);
+        row = &unused.rows[i + 1];
+
+        item.kind = ngx_etcd_status_unused_kinds[i];
+        item.keys = row->keys;
+        item.key = row->key;
+        item.reason = row->reason;
+        item.mod_revision = row->mod_revision;
 
         if (item.keys != 0) {
             ngx_etcd_status_json_item(status, ngx_etcd_status_unused_fields,
@@ -325,13 +333,12 @@ ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
 
     case NGX_ETCD_STATUS_JSON_BEGIN:
         ngx_etcd_status_object_catalog(upstream);
-        ngx_etcd_status_sets_start(status, 0);
 
         status->stage++;
         return NGX_AGAIN;
 
     case NGX_ETCD_STATUS_JSON_SUMS:
-        rc = ngx_etcd_status_sets_waiting(status, upstream);
+        rc = ngx_etcd_status_sets_sum(status, upstream);
 
         if (rc != NGX_OK) {
             return rc;
@@ -342,13 +349,13 @@ ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
         ngx_etcd_status_json_fields(&status->out,
                                     ngx_etcd_status_upstreams.fields, upstream);
 
-        if (status->only.len == 0) {
+        if (status->asked.only.len == 0) {
             ngx_etcd_text_buffer_literal(&status->out, "}");
             return NGX_OK;
         }
 
         ngx_etcd_text_buffer_literal(&status->out, ",\"list\":[");
-        ngx_etcd_status_sets_start(status, status->after);
+        ngx_etcd_status_sets_start(status, status->asked.after);
 
         rc = NGX_OK;
         break;
@@ -371,7 +378,7 @@ ngx_etcd_status_json_catalog(ngx_etcd_status_t *status,
 
         /* the set as an upstream of a fixed prefix */
 
-        rc = ngx_etcd_status_json_upstream(status, &status->one,
+        rc = ngx_etcd_status_json_upstream(status, &status->walk.one,
                                            status->stage
                                            - NGX_ETCD_STATUS_JSON_ONE);
         if (rc == NGX_OK) {
@@ -438,11 +445,10 @@ ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
     ngx_etcd_lock_name_t *name, ngx_etcd_lock_row_e state,
     const ngx_etcd_status_field_t *fields)
 {
-    ngx_pid_t                    pid;
-    ngx_uint_t                   i, n, number;
+    ngx_uint_t                   i, number;
     ngx_msec_int_t               since;
+    ngx_etcd_lock_rows_t         rows;
     ngx_etcd_lock_entry_t       *entry;
-    ngx_etcd_lock_entry_t        entries[NGX_ETCD_LOCK_TABLE_ROWS];
     ngx_etcd_status_lock_row_t  *row;
 
     status->items = 0;
@@ -450,18 +456,19 @@ ngx_etcd_status_json_lock_rows(ngx_etcd_status_t *status,
 
     for (number = 0;
          ngx_etcd_lock_table_read(&name->cluster->zone, number, name->stats,
-                                  state, entries, &n, &pid)
+                                  state, &rows)
          == NGX_OK;
          number++)
     {
-        for (i = 0; i < n; i++) {
-            entry = &entries[i];
+        for (i = 0; i < rows.n; i++) {
+            entry = &rows.entries[i];
 
             row->key.data = entry->key;
             row->key.len = entry->key_len;
-            row->pid = pid;
-            row->token = entry->token;
-            row->waiting = entry->waiting;
+            row->pid = rows.pid;
+            row->token = entry->value;
+            row->shared = entry->shared;
+            row->waiting = entry->value;
 
             /* Another worker's clock may be slightly ahead. */
 

@@ -9,9 +9,9 @@
 #include <ngx_etcd_source.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_no_member.h>
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_db_space.h>
-#include <ngx_etcd_server_versions.h>
 #include <ngx_etcd_status_object.h>
 
 
@@ -27,16 +27,28 @@ ngx_str_t  ngx_etcd_status_cluster_states[] = {
     ngx_null_string
 };
 
+/* of ngx_etcd_member_state_e */
+
 ngx_str_t  ngx_etcd_status_member_states[] = {
     ngx_string("up"),
     ngx_string("backup"),
-    ngx_string("drain"),
+    ngx_string("held"),
+    ngx_string("busy"),
+    ngx_string("failing"),
+    ngx_string("ejected"),
+    ngx_string("unhealthy"),
+    ngx_string("unproven"),
+    ngx_string("drained"),
     ngx_string("down"),
     ngx_string("unresolved"),
-    ngx_string("unproven"),
-    ngx_string("unhealthy"),
-    ngx_string("ejected"),
-    ngx_string("held"),
+    ngx_string("shadowed"),
+    ngx_null_string
+};
+
+ngx_str_t  ngx_etcd_status_upstream_states[] = {
+    ngx_string("ok"),
+    ngx_string("degraded"),
+    ngx_string("down"),
     ngx_null_string
 };
 
@@ -46,6 +58,49 @@ ngx_str_t  ngx_etcd_status_endpoint_states[] = {
     ngx_string("connected"),
     ngx_string("failed"),
     ngx_null_string
+};
+
+ngx_str_t  ngx_etcd_status_unused_kinds[] = {
+    ngx_string("field"),
+    ngx_string("tag"),
+    ngx_string("scheme"),
+    ngx_string("lease"),
+    ngx_string("other"),
+    ngx_string("hidden"),
+    ngx_null_string
+};
+
+/* of ngx_etcd_status_variable_state_e */
+
+ngx_str_t  ngx_etcd_status_variable_states[] = {
+    ngx_string("unknown"),
+    ngx_string("default"),
+    ngx_string("set"),
+    ngx_string("kept"),
+    ngx_string("invalid"),
+    ngx_string("denied"),
+    ngx_null_string
+};
+
+ngx_str_t  ngx_etcd_status_classes[] = {
+    ngx_string("1xx"),
+    ngx_string("2xx"),
+    ngx_string("3xx"),
+    ngx_string("4xx"),
+    ngx_string("5xx"),
+    ngx_null_string
+};
+
+const ngx_etcd_status_map_t  ngx_etcd_status_no_map = {
+    NGX_ETCD_STATUS_ABSENT,
+    NGX_ETCD_STATUS_ABSENT,
+    NGX_ETCD_STATUS_ABSENT,
+    { NULL, 0, 0 },
+    NGX_ETCD_STATUS_ABSENT,
+    NGX_ETCD_STATUS_ABSENT,
+    NGX_ETCD_STATUS_ABSENT,
+    NGX_ETCD_STATUS_ABSENT,
+    NGX_ETCD_STATUS_ABSENT
 };
 
 
@@ -104,12 +159,14 @@ ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
 
         cluster->known.n = ecf->client.endpoints.nelts;
         cluster->known.current = -1;
+        cluster->known.refusal_len = 0;
 
         for (i = 0; i < cluster->known.n; i++) {
             ep = &cluster->known.list[i];
 
             ep->state = NGX_ETCD_ENDPOINT_UNUSED;
             ep->learned = 0;
+            ep->error_len = 0;
             ep->url_len = ngx_min(configured[i].url.len,
                                   NGX_ETCD_ZONE_URL_LEN);
             ngx_memcpy(ep->url, configured[i].url.data, ep->url_len);
@@ -124,6 +181,14 @@ ngx_etcd_status_object_endpoints(ngx_etcd_status_cluster_t *cluster,
         shown->state = ngx_etcd_status_endpoint_states[ep->state & 3];
         shown->learned = ep->learned ? 1 : NGX_ETCD_STATUS_ABSENT;
         shown->cluster = ecf->name;
+
+        shown->failing = NGX_ETCD_STATUS_ABSENT;
+        ngx_str_null(&shown->error);
+
+        if (ep->error_len != 0) {
+            ngx_etcd_status_object_str(&shown->error, ep->error, ep->error_len);
+            shown->failing = ngx_max(ngx_time() - ep->since, 0);
+        }
 
         shown->known = NGX_ETCD_STATUS_ABSENT;
         ngx_str_null(&shown->version);
@@ -155,15 +220,18 @@ void
 ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     ngx_etcd_conf_t *ecf)
 {
-    ngx_msec_int_t            silence;
-    ngx_etcd_zone_cluster_t  *zc;
+    u_char                           *p;
+    ngx_msec_int_t                    silence;
+    ngx_etcd_zone_cluster_t          *zc;
+    ngx_etcd_status_culprit_t         culprit;
+    ngx_etcd_status_cluster_state_e   state;
 
     zc = &ecf->zone.sh->cluster;
     silence = (ngx_msec_int_t) (ngx_current_msec - ecf->zone.sh->heartbeat);
 
     cluster->name = ecf->name;
-    cluster->state = ngx_etcd_status_cluster_states[
-                                    ngx_etcd_status_cluster_state(ecf)];
+    state = ngx_etcd_status_cluster_state(ecf, &culprit);
+    cluster->state = ngx_etcd_status_cluster_states[state];
 
     cluster->id.data = cluster->id_text;
     cluster->id.len = ngx_sprintf(cluster->id_text, "%xL", zc->cluster_id)
@@ -181,13 +249,23 @@ ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     cluster->reconnects = zc->reconnects;
     cluster->resyncs = zc->resyncs;
     cluster->repairs = zc->repairs;
-    cluster->visible = &ecf->zone.sh->visible;
+    cluster->visible = ecf->zone.sh->visible;
     cluster->zone.size = ecf->zone_size;
     cluster->zone.used = ngx_etcd_zone_used(&ecf->zone);
     cluster->zone.stall = ecf->zone.sh->stall;
 
     ngx_etcd_status_object_database(cluster, ecf);
     ngx_etcd_status_object_endpoints(cluster, ecf);
+
+    ngx_str_null(&cluster->reason);
+
+    p = ngx_etcd_status_cluster_reason(cluster->reason_text, state, &culprit,
+                                       &cluster->known);
+
+    if (p != cluster->reason_text) {
+        ngx_etcd_status_object_str(&cluster->reason, cluster->reason_text,
+                                   p - cluster->reason_text);
+    }
 }
 
 
@@ -203,11 +281,7 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     upstream->service = service;
     upstream->lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
     upstream->catalog = ngx_etcd_catalog_of(service);
-    upstream->sets = NGX_ETCD_STATUS_ABSENT;
-    upstream->limit = NGX_ETCD_STATUS_ABSENT;
-    upstream->over = NGX_ETCD_STATUS_ABSENT;
-    upstream->unmatched = NGX_ETCD_STATUS_ABSENT;
-    upstream->tables = NGX_ETCD_STATUS_ABSENT;
+    upstream->map = ngx_etcd_status_no_map;
 
     ngx_str_set(&upstream->module, "http");
 
@@ -229,12 +303,42 @@ ngx_etcd_status_object_absent(ngx_etcd_status_upstream_t *upstream)
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
     upstream->ejections = NGX_ETCD_STATUS_ABSENT;
-    upstream->holds = NGX_ETCD_STATUS_ABSENT;
-    upstream->would_hold = NGX_ETCD_STATUS_ABSENT;
-    upstream->held = NGX_ETCD_STATUS_ABSENT;
-    upstream->checks = NGX_ETCD_STATUS_ABSENT;
-    upstream->check_failures = NGX_ETCD_STATUS_ABSENT;
-    upstream->panic = NGX_ETCD_STATUS_ABSENT;
+    upstream->sums.queued = NGX_ETCD_STATUS_ABSENT;
+    upstream->guard.holds = NGX_ETCD_STATUS_ABSENT;
+    upstream->guard.would_hold = NGX_ETCD_STATUS_ABSENT;
+    upstream->guard.held = NGX_ETCD_STATUS_ABSENT;
+    upstream->sums.checks = NGX_ETCD_STATUS_ABSENT;
+    upstream->sums.check_failures = NGX_ETCD_STATUS_ABSENT;
+    upstream->sums.panic = NGX_ETCD_STATUS_ABSENT;
+}
+
+
+void
+ngx_etcd_status_object_uncounted(ngx_etcd_answers_t *answers)
+{
+    answers->responses[0] = (uint64_t) NGX_ETCD_STATUS_ABSENT;
+    answers->sent = (uint64_t) NGX_ETCD_STATUS_ABSENT;
+    answers->received = (uint64_t) NGX_ETCD_STATUS_ABSENT;
+    answers->times.sum = (uint64_t) NGX_ETCD_STATUS_ABSENT;
+}
+
+
+/* Of a set alone, outcomes are not counted. */
+
+static void
+ngx_etcd_status_object_outcomes(ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_etcd_outcomes_t  *outcomes;
+
+    outcomes = &upstream->outcomes;
+
+    if (upstream->service->outcome != NULL) {
+        ngx_etcd_outcome_sum(upstream->service->outcome, outcomes);
+        return;
+    }
+
+    ngx_etcd_status_object_uncounted(&outcomes->answers);
+    outcomes->refused[0] = (uint64_t) NGX_ETCD_STATUS_ABSENT;
 }
 
 
@@ -264,15 +368,101 @@ ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream)
                           ? ngx_etcd_zone_since(&map->verified)
                           : ngx_etcd_zone_staleness(catalog->service.zone);
     ngx_etcd_status_object_absent(upstream);
+    ngx_etcd_status_object_outcomes(upstream);
     upstream->closed = ngx_etcd_status_object_closed(&catalog->service.rules);
-    upstream->queued = catalog->service.rules.queue ? 0
-                                                    : NGX_ETCD_STATUS_ABSENT;
-    upstream->requests = map->requests;
-    upstream->sets = map->map.n;
-    upstream->limit = map->limit;
-    upstream->over = map->over;
-    upstream->unmatched = map->unmatched;
-    upstream->tables = catalog->cache.n;
+
+    if (catalog->service.rules.queue) {
+        upstream->sums.queued = 0;
+    }
+
+    upstream->sums.requests = map->requests;
+    upstream->map.sets = map->map.n;
+    upstream->map.down = 0;
+    upstream->map.degraded = 0;
+    upstream->map.limit = map->limit;
+    upstream->map.over = map->over;
+    upstream->map.unmatched = map->unmatched;
+    upstream->map.tables = catalog->cache.n;
+    upstream->map.requests = map->requests;
+}
+
+
+void
+ngx_etcd_status_object_unused(ngx_etcd_status_sums_t *sums,
+    ngx_etcd_view_t *view)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_STATUS_UNUSED; i++) {
+        sums->unused[i] = view->unused[i + 1];
+    }
+
+    /* a view does not name all of them */
+
+    sums->states[NGX_ETCD_MEMBER_SHADOWED] =
+                                         view->unused[NGX_ETCD_UNUSED_HIDDEN];
+}
+
+
+/* "state" becomes one of the names. */
+
+static void
+ngx_etcd_status_object_state(ngx_str_t *state, ngx_str_t *reason,
+    ngx_etcd_refusal_e refusal, ngx_uint_t degraded,
+    ngx_etcd_refusal_e unchanged)
+{
+    *state = ngx_etcd_status_upstream_states[
+                               refusal ? 2 : (degraded || unchanged) ? 1 : 0];
+
+    *reason = *ngx_etcd_refusal_word(refusal ? refusal : unchanged);
+}
+
+
+void
+ngx_etcd_status_object_set(ngx_etcd_status_set_t *one,
+    ngx_etcd_service_conf_t *service, ngx_etcd_member_set_t *set)
+{
+    ngx_uint_t          degraded;
+    ngx_etcd_refusal_e  refusal;
+
+    refusal = ngx_etcd_no_member_now(service, set, one->sums.states, &degraded);
+
+    ngx_etcd_status_object_state(&one->state, &one->reason, refusal, degraded,
+                                 ngx_etcd_no_member_unchanged(set->state));
+}
+
+
+/* An upstream is down if no set can be used, for the reason of the first. */
+
+void
+ngx_etcd_status_object_sets(ngx_etcd_status_upstream_t *upstream,
+    ngx_uint_t nsets)
+{
+    ngx_etcd_refusal_e          refusal;
+    ngx_etcd_set_map_t         *map;
+    ngx_etcd_status_map_t      *sums;
+    ngx_etcd_status_trouble_t  *first;
+
+    map = upstream->catalog->map;
+    sums = &upstream->map;
+    refusal = NGX_ETCD_REFUSAL_NONE;
+
+    if (nsets == 0) {
+        refusal = (map->state == NGX_ETCD_MEMBER_SET_SYNCED)
+                  ? NGX_ETCD_REFUSAL_NO_MEMBERS
+                  : ngx_etcd_no_member_unread(upstream->service, map->state);
+    }
+
+    ngx_etcd_status_object_state(&upstream->state, &upstream->reason, refusal,
+                                 sums->down + sums->degraded + map->over != 0,
+                                 ngx_etcd_no_member_unchanged(map->state));
+
+    first = sums->troubles.elts;
+
+    if (nsets != 0 && sums->down == (int64_t) nsets && first != NULL) {
+        upstream->state = first->state;
+        upstream->reason = first->reason;
+    }
 }
 
 
@@ -281,7 +471,9 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_view_t *view)
 {
     int64_t                   left;
+    ngx_uint_t                degraded;
     ngx_etcd_gauge_t         *waiting;
+    ngx_etcd_refusal_e        refusal;
     ngx_etcd_service_conf_t  *service;
 
     service = upstream->service;
@@ -290,25 +482,27 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->generation = view->generation;
     upstream->revision = view->revision;
     upstream->ninvalid = view->ninvalid;
-    ngx_etcd_status_unused(upstream->unused, view);
+    ngx_etcd_status_object_unused(&upstream->sums, view);
     upstream->staleness = ngx_etcd_source_staleness(service, service->set);
-    upstream->waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
+    upstream->sums.waiting = waiting ? ngx_etcd_gauge_sum(waiting) : 0;
     upstream->closed = ngx_etcd_status_object_closed(&service->rules);
-    upstream->queued = service->rules.queue
-                       ? (int64_t) ngx_etcd_member_set_queue_sum(service->set)
-                       : NGX_ETCD_STATUS_ABSENT;
     ngx_etcd_status_object_absent(upstream);
+    ngx_etcd_status_object_outcomes(upstream);
+
+    if (service->rules.queue) {
+        upstream->sums.queued = ngx_etcd_member_set_queue_sum(service->set);
+    }
 
     if (service->guard.hold != 0) {
-        upstream->holds = service->set->counts.holds;
+        upstream->guard.holds = service->set->counts.holds;
 
         if (service->guard.dry) {
-            upstream->would_hold = service->set->counts.dry_holds;
+            upstream->guard.would_hold = service->set->counts.dry_holds;
         }
 
         if (service->set->held_until != 0) {
             left = service->set->held_until - ngx_etcd_clock();
-            upstream->held = ngx_max(left, 0) / 1000;
+            upstream->guard.held = ngx_max(left, 0) / 1000;
         }
     }
 
@@ -321,159 +515,38 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     if (ngx_etcd_attendant_judges(&service->attendants,
                                   NGX_ETCD_VERDICT_CHECKS))
     {
-        upstream->checks = service->set->checks.done;
-        upstream->check_failures = service->set->checks.failed;
-        upstream->panic = service->set->checks.panic;
+        upstream->sums.checks = service->set->checks.done;
+        upstream->sums.check_failures = service->set->checks.failed;
+        upstream->sums.panic = service->set->checks.panic;
     }
 
     if (service->table == NULL) {
         return;
     }
 
+    refusal = ngx_etcd_no_member_now(service, service->set,
+                                     ngx_etcd_no_member_count(service->table),
+                                     &degraded);
+
+    ngx_etcd_status_object_state(&upstream->state, &upstream->reason, refusal,
+                                 degraded,
+                                 ngx_etcd_no_member_unchanged(
+                                                       service->set->state));
+
+    /* the leader is used without a proof because it was confirmed */
+
     if (service->rules.failsafe) {
-        upstream->failsafe = ngx_etcd_table_failsafe(service->table);
+        upstream->failsafe = ngx_etcd_member_set_staleness(service->set)
+                             > (int64_t) service->rules.max_stale
+                             && ngx_etcd_member_set_confirmed(service->set);
     }
 
     /* an upstream whose only peer is the leader */
 
     if (service->rules.sole) {
-        upstream->has_leader = ngx_etcd_table_usable(service->table);
+        upstream->has_leader = ngx_etcd_table_ready(service->table);
         upstream->terms = view->terms;
     }
-}
-
-
-static void
-ngx_etcd_status_object_check(ngx_etcd_status_member_t *member,
-    ngx_etcd_view_member_t *view)
-{
-    ngx_etcd_note_t  *note;
-
-    note = &view->note;
-
-    ngx_str_null(&member->check);
-    member->check_for = NGX_ETCD_STATUS_ABSENT;
-    member->check_took = NGX_ETCD_STATUS_ABSENT;
-    member->check_row = NGX_ETCD_STATUS_ABSENT;
-    member->check_up = NGX_ETCD_STATUS_ABSENT;
-
-    if (note->result == NGX_ETCD_CHECK_NONE) {
-        return;
-    }
-
-    ngx_etcd_check_result_text(note->result, note->status, member->check_text,
-                               &member->check);
-
-    member->check_for = ngx_max((int32_t) ((uint32_t) ngx_time()
-                                           - note->since), 0);
-    member->check_took = note->took;
-    member->check_row = note->row;
-    member->check_up = !(view->verdict & NGX_ETCD_VERDICT_CHECKS);
-}
-
-
-void
-ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
-    ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view)
-{
-    ngx_etcd_member_pack_t  record;
-
-    ngx_etcd_member_pack_read(&record, view->payload);
-
-    member->view = *view;
-    member->address = record.name;
-    member->name = record.name;
-    member->weight = record.attr.weight;
-    member->near = upstream->service->rules.spill ? record.attr.near
-                                                  : NGX_ETCD_STATUS_ABSENT;
-    member->state = ngx_etcd_status_member_states[
-                  ngx_etcd_status_object_member_state(upstream->lowest,
-                                                      &record, view)];
-    member->ejected = NGX_ETCD_STATUS_ABSENT;
-
-    if (view->note.until != 0) {
-        member->ejected = ngx_max((int32_t) (view->note.until
-                                             - (uint32_t) ngx_time()), 0);
-    }
-
-    ngx_etcd_status_object_check(member, view);
-
-    member->cluster = upstream->cluster;
-    member->module = upstream->module;
-    member->upstream = upstream->name;
-    member->set = upstream->set;
-
-    ngx_str_null(&member->host);
-    ngx_str_null(&member->reason);
-
-    member->lease.data = view->lease ? member->lease_text : NULL;
-    member->lease.len = ngx_sprintf(member->lease_text, "%xL", view->lease)
-                        - member->lease_text;
-
-    if (record.host.len != 0) {
-        member->host.data = member->host_text;
-        member->host.len = ngx_sprintf(member->host_text, "%V:%ui",
-                                       &record.host, (ngx_uint_t) record.port)
-                           - member->host_text;
-
-        if (record.unresolved) {
-            member->reason = record.name;
-
-        } else if (record.refused + record.beyond != 0) {
-            member->reason.data = member->reason_text;
-            member->reason.len = ngx_snprintf(member->reason_text,
-                                     sizeof(member->reason_text),
-                                     "not all addresses of its host are used: "
-                                     "%ui may not be, %ui are too many",
-                                     record.refused, record.beyond)
-                                 - member->reason_text;
-        }
-    }
-
-    if (record.unresolved) {
-        member->address = member->host;
-    }
-}
-
-
-ngx_etcd_status_member_state_e
-ngx_etcd_status_object_member_state(ngx_uint_t lowest,
-    ngx_etcd_member_pack_t *record, ngx_etcd_view_member_t *view)
-{
-    ngx_etcd_member_attr_t  *attr;
-
-    attr = &record->attr;
-
-    if (record->unresolved) {
-        return NGX_ETCD_STATUS_UNRESOLVED;
-    }
-
-    if (attr->down) {
-        return NGX_ETCD_STATUS_DOWN;
-    }
-
-    if (attr->drain) {
-        return NGX_ETCD_STATUS_DRAIN;
-    }
-
-    if (view->verdict & NGX_ETCD_VERDICT_UNPROVEN) {
-        return NGX_ETCD_STATUS_UNPROVEN;
-    }
-
-    if (view->verdict & NGX_ETCD_VERDICT_FAILED) {
-        return NGX_ETCD_STATUS_UNHEALTHY;
-    }
-
-    if (view->verdict & NGX_ETCD_VERDICT_EJECTED) {
-        return NGX_ETCD_STATUS_EJECTED;
-    }
-
-    if (view->held) {
-        return NGX_ETCD_STATUS_HELD;
-    }
-
-    return (attr->backup || attr->priority > lowest) ? NGX_ETCD_STATUS_BACKUP
-                                                     : NGX_ETCD_STATUS_UP;
 }
 
 
@@ -519,6 +592,7 @@ void
 ngx_etcd_status_object_lock(ngx_etcd_status_lock_t *lock,
     ngx_etcd_lock_name_t *name)
 {
+    ngx_uint_t              i;
     ngx_etcd_lock_stats_t  *stats;
 
     stats = name->stats;
@@ -530,33 +604,40 @@ ngx_etcd_status_object_lock(ngx_etcd_status_lock_t *lock,
     lock->waiting = ngx_etcd_gauge_sum(&stats->waiting);
     lock->acquired = stats->acquired;
     lock->timeouts = stats->timeouts;
-    lock->lost = stats->lost;
+
+    for (i = 0; i < NGX_ETCD_REFUSALS_OF_LOCK; i++) {
+        lock->refused[i] = stats->refused[i];
+    }
+
+    lock->lost = lock->refused[NGX_ETCD_REFUSAL_LOCK_LOST
+                               - NGX_ETCD_REFUSAL_LOCK_HELD];
     lock->handoffs = stats->handoffs;
 }
 
 
-static void
+static ngx_etcd_status_variable_state_e
 ngx_etcd_status_object_variable_state(ngx_etcd_status_variable_t *variable,
     ngx_etcd_value_map_t *map, ngx_uint_t exact)
 {
+    ngx_uint_t  valid;
+
+    valid = !exact || variable->revision != 0;
+
     if (map->state == NGX_ETCD_VALUE_DENIED) {
-        ngx_str_set(&variable->state, "denied");
-
-    } else if (exact && variable->refused != NGX_ETCD_STATUS_ABSENT) {
-        ngx_str_set(&variable->state, "invalid");
-
-    } else if (exact && variable->value.data != NULL) {
-        ngx_str_set(&variable->state, "set");
-
-    } else if (map->state != NGX_ETCD_VALUE_SYNCED) {
-        ngx_str_set(&variable->state, "unknown");
-
-    } else if (exact) {
-        ngx_str_set(&variable->state, "default");
-
-    } else {
-        ngx_str_set(&variable->state, "set");
+        return NGX_ETCD_STATUS_VARIABLE_DENIED;
     }
+
+    if (variable->refused != NGX_ETCD_STATUS_ABSENT) {
+        return valid ? NGX_ETCD_STATUS_VARIABLE_KEPT
+                     : NGX_ETCD_STATUS_VARIABLE_INVALID;
+    }
+
+    if (map->state != NGX_ETCD_VALUE_SYNCED && (!exact || !valid)) {
+        return NGX_ETCD_STATUS_VARIABLE_UNKNOWN;
+    }
+
+    return valid ? NGX_ETCD_STATUS_VARIABLE_SET
+                 : NGX_ETCD_STATUS_VARIABLE_DEFAULT;
 }
 
 
@@ -608,7 +689,7 @@ ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
     ngx_str_null(&variable->reason);
     ngx_str_set(&variable->otherwise, "");
 
-    if (!sv->secret && sv->otherwise.data != NULL) {
+    if (sv->type != NGX_ETCD_VALUE_PEM && sv->otherwise.data != NULL) {
         variable->otherwise = sv->otherwise;
     }
 
@@ -628,7 +709,9 @@ ngx_etcd_status_object_variable(ngx_etcd_status_variable_t *variable,
         variable->invalid = map->map.refused;
     }
 
-    ngx_etcd_status_object_variable_state(variable, map, sv->map->exact);
+    variable->state = ngx_etcd_status_variable_states[
+                          ngx_etcd_status_object_variable_state(variable, map,
+                                                            sv->map->exact)];
 }
 
 

@@ -24,7 +24,6 @@
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_status_cluster.h>
-#include <ngx_etcd_status_unused.h>
 #include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_view.h>
 
@@ -34,25 +33,23 @@
 #define NGX_ETCD_STATUS_ABSENT  INT64_MIN
 
 
-typedef enum {
-    NGX_ETCD_STATUS_UP = 0,
-    NGX_ETCD_STATUS_BACKUP,
-    NGX_ETCD_STATUS_DRAIN,
-    NGX_ETCD_STATUS_DOWN,
-    NGX_ETCD_STATUS_UNRESOLVED,
-    NGX_ETCD_STATUS_UNPROVEN,
-    NGX_ETCD_STATUS_UNHEALTHY,
-    NGX_ETCD_STATUS_EJECTED,
-    NGX_ETCD_STATUS_HELD,
-    NGX_ETCD_STATUS_STATES
-} ngx_etcd_status_member_state_e;
+/*
+ * kinds of unused keys: those of ngx_etcd_unused_e without the first one, then
+ * the hidden registrations
+ */
+
+#define NGX_ETCD_STATUS_UNUSED  (NGX_ETCD_MEMBER_SET_UNUSED - 1)
 
 
-/* the states' names; the lists end with an empty name */
+/* the names of states and kinds; the lists end with an empty name */
 
 extern ngx_str_t  ngx_etcd_status_cluster_states[];
 extern ngx_str_t  ngx_etcd_status_member_states[];
 extern ngx_str_t  ngx_etcd_status_endpoint_states[];
+extern ngx_str_t  ngx_etcd_status_upstream_states[];
+extern ngx_str_t  ngx_etcd_status_unused_kinds[];
+extern ngx_str_t  ngx_etcd_status_variable_states[];
+extern ngx_str_t  ngx_etcd_status_classes[];
 
 
 typedef struct {
@@ -90,6 +87,9 @@ typedef struct {
     ngx_str_t                  url;
     ngx_str_t                  state;
     ngx_str_t                  version;       /* no data: unknown */
+    ngx_str_t                  error;         /* of the last failure; no data:
+                                                 it does not fail */
+    int64_t                    failing;       /* for so many seconds */
     int64_t                    learned;
     int64_t                    known;         /* 1: the version */
 
@@ -102,9 +102,10 @@ typedef struct {
 typedef struct {
     ngx_str_t                  name;
     ngx_str_t                  state;
+    ngx_str_t                  reason;        /* of the state; no data: none */
     ngx_str_t                  endpoint;
     ngx_etcd_status_list_t     endpoints;
-    ngx_uint_t                 endpoint_states[4];
+    uint64_t                   endpoint_states[4];
     ngx_str_t                  id;
     int64_t                    agent_up;
     int64_t                    revision;
@@ -115,16 +116,86 @@ typedef struct {
     int64_t                    db_size;
     int64_t                    db_quota;
     int64_t                    db_nospace;
-    ngx_etcd_histogram_t      *visible;
+    ngx_etcd_histogram_t       visible;
     ngx_etcd_status_zone_t     zone;          /* of this cluster */
 
     u_char                     id_text[NGX_INT64_LEN];
+    u_char                     reason_text[NGX_ETCD_STATUS_REASON];
     ngx_etcd_zone_endpoints_t  known;
     ngx_etcd_status_endpoint_t list[NGX_ETCD_ZONE_MAX_ENDPOINTS];
 } ngx_etcd_status_cluster_t;
 
 
-/* An upstream and the sums over its members. */
+/* Over the members of an upstream, or of one of its sets. */
+
+typedef struct {
+    int64_t                    waiting;
+    int64_t                    queued;        /* of those, for connections */
+    int64_t                    requests;
+    int64_t                    conns;
+    int64_t                    fails;
+    int64_t                    checks;
+    int64_t                    check_failures;
+    int64_t                    panic;         /* of a prefix with variables:
+                                                 number of sets */
+    uint64_t                   states[NGX_ETCD_MEMBER_STATES];
+    uint64_t                   unused[NGX_ETCD_STATUS_UNUSED];
+} ngx_etcd_status_sums_t;
+
+
+/* Nearness ("etcd_prefer") of an upstream. */
+
+typedef struct {
+    ngx_str_t                  prefer;        /* no data: none */
+    int64_t                    percent;
+    int64_t                    ratio;         /* millionths */
+} ngx_etcd_status_near_t;
+
+
+/* The guard of an upstream. */
+
+typedef struct {
+    int64_t                    holds;
+    int64_t                    would_hold;
+    int64_t                    held;          /* s, the rest */
+} ngx_etcd_status_guard_t;
+
+
+/* A set that is not ok. */
+
+typedef struct {
+    ngx_str_t                  name;
+    ngx_str_t                  state;
+    ngx_str_t                  reason;        /* why it is down; no data: it is
+                                                 degraded */
+} ngx_etcd_status_trouble_t;
+
+
+/* sets that are named, those that are down and others */
+
+#define NGX_ETCD_STATUS_TROUBLES  8
+
+
+/* The set map of a prefix with variables. */
+
+typedef struct {
+    int64_t                    sets;
+    int64_t                    down;          /* of these */
+    int64_t                    degraded;
+    ngx_etcd_status_list_t     troubles;      /* the first ones; no elements: no
+                                                 sets */
+    int64_t                    limit;
+    int64_t                    over;          /* keys beyond the limit */
+    int64_t                    unmatched;     /* keys of no set */
+    int64_t                    tables;        /* of this worker */
+    int64_t                    requests;
+} ngx_etcd_status_map_t;
+
+
+/* of a fixed prefix */
+
+extern const ngx_etcd_status_map_t  ngx_etcd_status_no_map;
+
 
 typedef struct {
     ngx_str_t                  name;
@@ -132,42 +203,27 @@ typedef struct {
     ngx_str_t                  module;        /* http or stream */
     ngx_str_t                  prefix;
     ngx_str_t                  kind;
+    ngx_str_t                  state;
+    ngx_str_t                  reason;        /* why it is down, or etcd's data
+                                                 do not come; no data: neither
+                                                 */
+    ngx_str_t                  set;           /* of a prefix with variables: one
+                                                 of its sets; no data: all of
+                                                 them */
     int64_t                    generation;
     int64_t                    revision;
     int64_t                    staleness;     /* ms; -1: never proved */
-    int64_t                    waiting;
-    int64_t                    queued;        /* of those, for connections */
     int64_t                    closed;        /* by close_after */
     int64_t                    failsafe;
-    ngx_str_t                  prefer;        /* no data: none */
-    int64_t                    near_percent;
-    int64_t                    near_ratio;    /* millionths */
     int64_t                    ninvalid;
-    ngx_uint_t                 unused[NGX_ETCD_STATUS_UNUSED];
-    int64_t                    requests;
-    int64_t                    conns;
-    int64_t                    fails;
     int64_t                    has_leader;
     int64_t                    terms;         /* number of leaders seen */
     int64_t                    ejections;
-    int64_t                    holds;
-    int64_t                    would_hold;
-    int64_t                    held;          /* s, the rest */
-    int64_t                    checks;
-    int64_t                    check_failures;
-    int64_t                    panic;         /* of a prefix with variables:
-                                                 number of sets */
-    ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
-
-    /* of a prefix with variables */
-
-    int64_t                    sets;
-    int64_t                    limit;
-    int64_t                    over;          /* keys beyond the limit */
-    int64_t                    unmatched;     /* keys of no set */
-    int64_t                    tables;        /* of this worker */
-    ngx_str_t                  set;           /* one of its sets; no data: all
-                                                 of them */
+    ngx_etcd_status_sums_t     sums;
+    ngx_etcd_outcomes_t        outcomes;
+    ngx_etcd_status_near_t     near;
+    ngx_etcd_status_guard_t    guard;
+    ngx_etcd_status_map_t      map;
 
     ngx_uint_t                 lowest;        /* priority of primary members */
 
@@ -176,24 +232,28 @@ typedef struct {
 } ngx_etcd_status_upstream_t;
 
 
-/* The sums over the members of a set. */
-
 typedef struct {
     ngx_str_t                  name;
+    ngx_str_t                  state;
+    ngx_str_t                  reason;        /* no data: it is not down */
     ngx_uint_t                 lowest;        /* priority of primary members */
     int64_t                    members;
     int64_t                    up;
-    int64_t                    waiting;
-    int64_t                    queued;
-    int64_t                    requests;
-    int64_t                    conns;
-    int64_t                    fails;
-    int64_t                    checks;
-    int64_t                    check_failures;
-    int64_t                    panic;
-    ngx_uint_t                 states[NGX_ETCD_STATUS_STATES];
-    ngx_uint_t                 unused[NGX_ETCD_STATUS_UNUSED];
+    ngx_etcd_status_sums_t     sums;
 } ngx_etcd_status_set_t;
+
+
+/* Attributes of a member besides its weight; those by default are absent. */
+
+typedef struct {
+    int64_t                    max_conns;
+    int64_t                    max_fails;
+    int64_t                    fail_timeout;  /* s */
+    int64_t                    slow_start;    /* ms */
+    int64_t                    priority;
+    ngx_str_t                  route;         /* no data: none */
+    ngx_str_t                  drained_by;    /* no data: it does not drain */
+} ngx_etcd_status_read_t;
 
 
 typedef struct {
@@ -206,6 +266,8 @@ typedef struct {
     ngx_str_t                  lease;         /* hexadecimal; no data: none */
     int64_t                    weight;
     int64_t                    near;
+    ngx_etcd_status_read_t     read;
+    int64_t                    failed;        /* s since the last failure */
     int64_t                    ejected;       /* s, the rest */
     ngx_str_t                  check;         /* the last result; no data: not
                                                  checked */
@@ -230,6 +292,17 @@ typedef struct {
 
 
 typedef ngx_etcd_view_invalid_t  ngx_etcd_status_invalid_t;
+
+
+/* Unused keys of one kind. */
+
+typedef struct {
+    ngx_str_t                  kind;
+    int64_t                    keys;
+    ngx_str_t                  key;           /* no data: none is named */
+    ngx_str_t                  reason;
+    int64_t                    mod_revision;
+} ngx_etcd_status_unused_t;
 
 
 typedef struct {
@@ -257,6 +330,7 @@ typedef struct {
     int64_t                    waiting;
     int64_t                    acquired;
     int64_t                    timeouts;
+    uint64_t                   refused[NGX_ETCD_REFUSALS_OF_LOCK];
     int64_t                    lost;
     int64_t                    handoffs;
 
@@ -270,9 +344,23 @@ typedef struct {
     ngx_str_t                  key;
     int64_t                    pid;
     int64_t                    token;
+    int64_t                    shared;
     int64_t                    waiting;
     int64_t                    since;         /* ms ago */
 } ngx_etcd_status_lock_row_t;
+
+
+/* Of a key with variables: SET, unless the map is UNKNOWN or DENIED. */
+
+typedef enum {
+    NGX_ETCD_STATUS_VARIABLE_UNKNOWN = 0,
+    NGX_ETCD_STATUS_VARIABLE_DEFAULT,
+    NGX_ETCD_STATUS_VARIABLE_SET,
+    NGX_ETCD_STATUS_VARIABLE_KEPT,   /* the newest value is invalid: the last
+                                        valid one applies */
+    NGX_ETCD_STATUS_VARIABLE_INVALID,          /* likewise, and there is none */
+    NGX_ETCD_STATUS_VARIABLE_DENIED
+} ngx_etcd_status_variable_state_e;
 
 
 typedef struct {
@@ -311,26 +399,34 @@ typedef struct {
 void ngx_etcd_status_object_cluster(ngx_etcd_status_cluster_t *cluster,
     ngx_etcd_conf_t *ecf);
 
+/* Makes what is counted absent. */
+void ngx_etcd_status_object_uncounted(ngx_etcd_answers_t *answers);
+
 /*
  * Zeroes the sums; sets all else but what a view of the set says, and nearness.
  */
 void ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_conf_t *ecf, ngx_etcd_service_conf_t *service);
 
-/* Sets what is known of a prefix with variables as a whole. */
+/*
+ * Sets what is known of a prefix with variables as a whole; and its state, when
+ * all of its sets were counted.
+ */
 void ngx_etcd_status_object_catalog(ngx_etcd_status_upstream_t *upstream);
+void ngx_etcd_status_object_sets(ngx_etcd_status_upstream_t *upstream,
+    ngx_uint_t nsets);
+
+/* Sets state and reason of a set, from the states of its members. */
+void ngx_etcd_status_object_set(ngx_etcd_status_set_t *one,
+    ngx_etcd_service_conf_t *service, ngx_etcd_member_set_t *set);
 
 /* Sets what the view says, and what changes meanwhile. */
 void ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_view_t *view);
 
-void ngx_etcd_status_object_member(ngx_etcd_status_member_t *member,
-    ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view);
-
-/* A member with a higher priority than the lowest one is a backup. */
-ngx_etcd_status_member_state_e ngx_etcd_status_object_member_state(
-    ngx_uint_t lowest, ngx_etcd_member_pack_t *record,
-    ngx_etcd_view_member_t *view);
+/* Sets the numbers of unused keys by kind. */
+void ngx_etcd_status_object_unused(ngx_etcd_status_sums_t *sums,
+    ngx_etcd_view_t *view);
 
 /*
  * "remaining" is set only if "ask" is 1: to know it, the owner of the zone asks

@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_status.h>
+#include <ngx_etcd_status_member.h>
 #include <ngx_etcd_status_sets.h>
 
 
@@ -25,10 +26,11 @@ void
 ngx_etcd_status_sets_start(ngx_etcd_status_t *status, uint32_t after)
 {
     status->list.nelts = 0;
-    status->listed = 0;
-    status->reading = 0;
-    status->shown = 0;
-    status->last_set = after;
+    status->walk.listed = 0;
+    status->walk.reading = 0;
+    status->walk.shown = 0;
+    status->walk.all = 0;
+    status->walk.last = after;
 }
 
 
@@ -40,13 +42,14 @@ ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
 {
     ngx_int_t                     i, n;
     ngx_str_t                     prefixes[NGX_ETCD_STATUS_SETS_PIECE];
+    ngx_etcd_set_list_t           list;
     ngx_etcd_set_found_t          found[NGX_ETCD_STATUS_SETS_PIECE];
     ngx_etcd_status_sets_item_t  *item;
 
     ngx_etcd_status_destroy(status);
 
     status->list.nelts = 0;
-    status->listed = 0;
+    status->walk.listed = 0;
 
     status->temp = ngx_create_pool(4096, status->pool->log);
 
@@ -59,9 +62,13 @@ ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
         return NGX_ERROR;
     }
 
-    n = ngx_etcd_set_map_list(catalog->service.zone, catalog->map,
-                              catalog->map_id, status->last_set, found,
-                              prefixes, NGX_ETCD_STATUS_SETS_PIECE,
+    list.id = catalog->map_id;
+    list.after = status->walk.last;
+    list.room = NGX_ETCD_STATUS_SETS_PIECE;
+    list.found = found;
+    list.prefixes = prefixes;
+
+    n = ngx_etcd_set_map_list(catalog->service.zone, catalog->map, &list,
                               status->temp);
     if (n <= 0) {
         return (n == 0) ? NGX_DONE : (n == NGX_AGAIN) ? NGX_BUSY : n;
@@ -85,16 +92,17 @@ ngx_etcd_status_sets_list(ngx_etcd_status_t *status,
 static ngx_uint_t
 ngx_etcd_status_sets_wanted(ngx_etcd_status_t *status, ngx_str_t *name)
 {
-    size_t  i;
+    size_t      i;
+    ngx_str_t  *like;
 
-    if (status->like.len == 0) {
+    like = &status->asked.like;
+
+    if (like->len == 0 || status->walk.all) {
         return 1;
     }
 
-    for (i = 0; i + status->like.len <= name->len; i++) {
-        if (ngx_memcmp(name->data + i, status->like.data, status->like.len)
-            == 0)
-        {
+    for (i = 0; i + like->len <= name->len; i++) {
+        if (ngx_memcmp(name->data + i, like->data, like->len) == 0) {
             return 1;
         }
     }
@@ -113,7 +121,7 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
     ngx_etcd_status_set_t        *set;
     ngx_etcd_status_sets_item_t  *item;
 
-    if (status->listed == status->list.nelts) {
+    if (status->walk.listed == status->list.nelts) {
         rc = ngx_etcd_status_sets_list(status, upstream->catalog);
 
         if (rc != NGX_OK) {
@@ -122,7 +130,7 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
     }
 
     item = status->list.elts;
-    item += status->listed;
+    item += status->walk.listed;
 
     rc = ngx_etcd_status_sets_wanted(status, &item->name)
          ? ngx_etcd_view_open(&status->view, upstream->service->zone,
@@ -133,8 +141,8 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
         return NGX_BUSY;
     }
 
-    status->listed++;
-    status->last_set = item->found.set_id;
+    status->walk.listed++;
+    status->walk.last = item->found.set_id;
 
     if (rc == NGX_DECLINED) {
         return NGX_AGAIN;
@@ -146,14 +154,14 @@ ngx_etcd_status_sets_open(ngx_etcd_status_t *status,
 
     set->name = item->name;
     set->lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
-    set->waiting = item->found.set->waiting
-                   ? ngx_etcd_gauge_sum(item->found.set->waiting) : 0;
-    set->queued = ngx_etcd_member_set_queue_sum(item->found.set);
-    set->checks = item->found.set->checks.done;
-    set->check_failures = item->found.set->checks.failed;
-    set->panic = item->found.set->checks.panic;
+    set->sums.waiting = item->found.set->waiting
+                        ? ngx_etcd_gauge_sum(item->found.set->waiting) : 0;
+    set->sums.queued = ngx_etcd_member_set_queue_sum(item->found.set);
+    set->sums.checks = item->found.set->checks.done;
+    set->sums.check_failures = item->found.set->checks.failed;
+    set->sums.panic = item->found.set->checks.panic;
 
-    status->reading = 1;
+    status->walk.reading = 1;
 
     return NGX_OK;
 }
@@ -168,33 +176,36 @@ ngx_etcd_status_sets_add(ngx_etcd_status_t *status)
     ngx_etcd_status_set_t          *set;
     ngx_etcd_member_pack_t          record;
     ngx_etcd_view_member_t         *member;
-    ngx_etcd_status_member_state_e  state;
+    ngx_etcd_member_state_e        state;
 
     set = &status->object.set;
 
     for (i = 0; i < status->view.n; i++) {
         member = &status->view.members[i];
 
-        ngx_etcd_member_pack_read(&record, member->payload);
-
-        state = ngx_etcd_status_object_member_state(set->lowest, &record,
-                                                    member);
-        priority = record.attr.priority;
-
-        if (state == NGX_ETCD_STATUS_UP && priority < set->lowest) {
-            set->lowest = priority;
-            set->states[NGX_ETCD_STATUS_BACKUP]
-                += set->states[NGX_ETCD_STATUS_UP];
-            set->states[NGX_ETCD_STATUS_UP] = 0;
+        if (member->hidden_by.data != NULL) {
+            continue;
         }
 
-        set->states[state]++;
+        ngx_etcd_member_pack_read(&record, member->payload);
+
+        state = ngx_etcd_status_member_state(set->lowest, &record, member);
+        priority = record.attr.priority;
+
+        if (state == NGX_ETCD_MEMBER_UP && priority < set->lowest) {
+            set->lowest = priority;
+            set->sums.states[NGX_ETCD_MEMBER_BACKUP]
+                += set->sums.states[NGX_ETCD_MEMBER_UP];
+            set->sums.states[NGX_ETCD_MEMBER_UP] = 0;
+        }
+
+        set->sums.states[state]++;
         set->members++;
-        set->conns += member->conns;
-        set->fails += member->fails;
+        set->sums.conns += member->conns;
+        set->sums.fails += member->fails;
     }
 
-    set->up = set->states[NGX_ETCD_STATUS_UP];
+    set->up = set->sums.states[NGX_ETCD_MEMBER_UP];
 }
 
 
@@ -206,7 +217,7 @@ ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
 
     status->view.n = 0;
 
-    if (!status->reading) {
+    if (!status->walk.reading) {
         rc = ngx_etcd_status_sets_open(status, upstream);
 
         if (rc != NGX_OK) {
@@ -226,49 +237,148 @@ ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
         return NGX_AGAIN;
     }
 
-    status->object.set.requests = ngx_etcd_view_requests(&status->view);
-    ngx_etcd_status_unused(status->object.set.unused, &status->view);
-    status->reading = 0;
+    status->object.set.sums.requests = ngx_etcd_view_requests(&status->view);
+    ngx_etcd_status_object_unused(&status->object.set.sums, &status->view);
+    ngx_etcd_status_object_set(&status->object.set, upstream->service,
+                               status->view.set);
+    status->walk.reading = 0;
 
     return NGX_OK;
 }
 
 
-ngx_int_t
-ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
-    ngx_etcd_status_upstream_t *upstream)
-{
-    ngx_int_t                     rc;
-    ngx_uint_t                    i;
-    ngx_etcd_gauge_t             *waiting;
-    ngx_etcd_status_sets_item_t  *item;
+/* Sets that are down come first: the last one that is not makes room. */
 
-    if (upstream->service->awaited == 0) {
+static ngx_int_t
+ngx_etcd_status_sets_trouble(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream, ngx_uint_t down)
+{
+    u_char                     *p;
+    ngx_uint_t                  n;
+    ngx_etcd_status_set_t      *set;
+    ngx_etcd_status_list_t     *list;
+    ngx_etcd_status_trouble_t  *trouble;
+
+    set = &status->object.set;
+    list = &upstream->map.troubles;
+
+    n = down ? ngx_min((ngx_uint_t) upstream->map.down - 1,
+                       NGX_ETCD_STATUS_TROUBLES)
+             : list->nelts;
+
+    if (n == NGX_ETCD_STATUS_TROUBLES) {
         return NGX_OK;
     }
 
-    rc = ngx_etcd_status_sets_list(status, upstream->catalog);
-
-    if (rc != NGX_OK) {
-        return (rc == NGX_DONE) ? NGX_OK : rc;
+    p = ngx_pnalloc(status->pool, set->name.len + 1);
+    if (p == NULL) {
+        return NGX_ERROR;
     }
 
-    item = status->list.elts;
+    list->nelts = ngx_min(list->nelts + 1, NGX_ETCD_STATUS_TROUBLES);
 
-    for (i = 0; i < status->list.nelts; i++) {
-        waiting = item[i].found.set->waiting;
+    trouble = list->elts;
+    trouble += n;
 
-        upstream->waiting += waiting ? ngx_etcd_gauge_sum(waiting) : 0;
+    ngx_memmove(trouble + 1, trouble,
+                (list->nelts - n - 1) * sizeof(ngx_etcd_status_trouble_t));
 
-        if (upstream->queued != NGX_ETCD_STATUS_ABSENT) {
-            upstream->queued +=
-                            ngx_etcd_member_set_queue_sum(item[i].found.set);
+    trouble->name.data = p;
+    trouble->name.len = set->name.len;
+    ngx_memcpy(p, set->name.data, set->name.len);
+
+    trouble->state = set->state;
+    trouble->reason = set->reason;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_etcd_status_sets_add_sums(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_uint_t               i;
+    ngx_etcd_status_set_t   *set;
+    ngx_etcd_status_sums_t  *sums;
+
+    set = &status->object.set;
+    sums = &upstream->sums;
+
+    sums->waiting += set->sums.waiting;
+    sums->requests += set->sums.requests;
+    sums->conns += set->sums.conns;
+    sums->fails += set->sums.fails;
+
+    if (sums->queued != NGX_ETCD_STATUS_ABSENT) {
+        sums->queued += set->sums.queued;
+    }
+
+    if (sums->checks != NGX_ETCD_STATUS_ABSENT) {
+        sums->checks += set->sums.checks;
+        sums->check_failures += set->sums.check_failures;
+        sums->panic += set->sums.panic;
+    }
+
+    for (i = 0; i < NGX_ETCD_MEMBER_STATES; i++) {
+        sums->states[i] += set->sums.states[i];
+    }
+
+    for (i = 0; i < NGX_ETCD_STATUS_UNUSED; i++) {
+        sums->unused[i] += set->sums.unused[i];
+    }
+
+    if (set->state.data == ngx_etcd_status_upstream_states[0].data) {
+        return NGX_OK;
+    }
+
+    if (set->state.data == ngx_etcd_status_upstream_states[1].data) {
+        upstream->map.degraded++;
+        return ngx_etcd_status_sets_trouble(status, upstream, 0);
+    }
+
+    upstream->map.down++;
+    return ngx_etcd_status_sets_trouble(status, upstream, 1);
+}
+
+
+ngx_int_t
+ngx_etcd_status_sets_sum(ngx_etcd_status_t *status,
+    ngx_etcd_status_upstream_t *upstream)
+{
+    ngx_int_t                rc;
+    ngx_etcd_status_list_t  *list;
+
+    list = &upstream->map.troubles;
+
+    if (list->elts == NULL) {
+        list->size = sizeof(ngx_etcd_status_trouble_t);
+        list->elts = ngx_palloc(status->pool,
+                                NGX_ETCD_STATUS_TROUBLES * list->size);
+        if (list->elts == NULL) {
+            return NGX_ERROR;
         }
 
-        status->last_set = item[i].found.set_id;
+        ngx_etcd_status_sets_start(status, 0);
+        status->walk.all = 1;
     }
 
-    return NGX_AGAIN;
+    rc = ngx_etcd_status_sets_read(status, upstream);
+
+    if (rc == NGX_DONE) {
+        ngx_etcd_status_object_sets(upstream, status->walk.shown);
+        return NGX_OK;
+    }
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    status->walk.shown++;
+
+    rc = ngx_etcd_status_sets_add_sums(status, upstream);
+
+    return (rc == NGX_OK) ? NGX_AGAIN : rc;
 }
 
 
@@ -280,21 +390,23 @@ ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
 {
     u_char                      *p;
     ngx_int_t                    rc;
-    ngx_str_t                    prefix;
+    ngx_str_t                    prefix, *like;
     ngx_etcd_pattern_t          *pattern;
     ngx_etcd_set_found_t         found;
+    ngx_etcd_cached_table_t     *cached;
     ngx_etcd_service_conf_t     *service;
     ngx_etcd_catalog_conf_t     *catalog;
     ngx_etcd_status_upstream_t  *one;
 
     catalog = upstream->catalog;
     pattern = &catalog->pattern;
+    like = &status->asked.like;
 
-    if (status->like.len == 0 || status->like.len > NGX_ETCD_PATTERN_PREFIX) {
+    if (like->len == 0 || like->len > NGX_ETCD_PATTERN_PREFIX) {
         return NGX_DECLINED;
     }
 
-    prefix.len = pattern->literal.len + status->like.len + pattern->below;
+    prefix.len = pattern->literal.len + like->len + pattern->below;
     prefix.data = ngx_pnalloc(status->pool, prefix.len + 1);
 
     if (prefix.data == NULL) {
@@ -302,7 +414,7 @@ ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
     }
 
     p = ngx_cpymem(prefix.data, pattern->literal.data, pattern->literal.len);
-    p = ngx_cpymem(p, status->like.data, status->like.len);
+    p = ngx_cpymem(p, like->data, like->len);
     *p = '/';
 
     rc = ngx_etcd_set_map_find(catalog->service.zone, catalog->map, &prefix,
@@ -329,28 +441,27 @@ ngx_etcd_status_sets_search(ngx_etcd_status_t *status,
     service->set = found.set;
     service->set_id = found.set_id;
     service->table = NULL;
+    service->outcome = NULL;
 
-    one = &status->one;
+    one = &status->walk.one;
     *one = *upstream;
+
+    ngx_memzero(&one->sums, sizeof(ngx_etcd_status_sums_t));
 
     one->catalog = NULL;
     one->service = service;
     one->prefix = prefix;
-    one->sets = NGX_ETCD_STATUS_ABSENT;
-    one->limit = NGX_ETCD_STATUS_ABSENT;
-    one->over = NGX_ETCD_STATUS_ABSENT;
-    one->unmatched = NGX_ETCD_STATUS_ABSENT;
-    one->tables = NGX_ETCD_STATUS_ABSENT;
+    one->map = ngx_etcd_status_no_map;
 
     /* without a request for the set, this worker has no table of it */
 
-    ngx_etcd_status_near_share(one, ngx_etcd_table_cache_look(&catalog->cache,
-                                                              &prefix));
+    cached = ngx_etcd_table_cache_find(&catalog->cache, &prefix);
+    ngx_etcd_status_near_share(one, cached ? &cached->table : NULL);
 
     ngx_memzero(&status->object.set, sizeof(ngx_etcd_status_set_t));
 
     status->object.set.lowest = NGX_ETCD_MEMBER_MAX_PRIORITY;
-    status->reading = 1;
+    status->walk.reading = 1;
 
     return NGX_AGAIN;
 }
@@ -360,9 +471,11 @@ ngx_int_t
 ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream)
 {
-    ngx_int_t  rc;
+    ngx_int_t                    rc;
+    ngx_etcd_status_set_t       *set;
+    ngx_etcd_status_upstream_t  *one;
 
-    if (!status->reading) {
+    if (!status->walk.reading) {
         return ngx_etcd_status_sets_search(status, upstream);
     }
 
@@ -380,8 +493,15 @@ ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
         return NGX_AGAIN;
     }
 
-    status->one.lowest = status->object.set.lowest;
-    status->reading = 0;
+    set = &status->object.set;
+    one = &status->walk.one;
+
+    ngx_etcd_status_object_set(set, one->service, one->service->set);
+
+    one->lowest = set->lowest;
+    one->state = set->state;
+    one->reason = set->reason;
+    status->walk.reading = 0;
 
     return NGX_OK;
 }

@@ -36,15 +36,16 @@ ngx_int_t ngx_etcd_status_sets_read(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 
 /*
- * Adds the waiting requests of all sets to upstream->waiting, some sets at a
- * time.  NGX_OK, NGX_AGAIN, NGX_BUSY, or NGX_ERROR.
+ * Adds up all sets in upstream->sums and upstream->map, some members at a time,
+ * and sets the state of the upstream at last.  NGX_OK, NGX_AGAIN, NGX_BUSY, or
+ * NGX_ERROR.
  */
-ngx_int_t ngx_etcd_status_sets_waiting(ngx_etcd_status_t *status,
+ngx_int_t ngx_etcd_status_sets_sum(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);
 
 /*
- * Finds the set with the name status->like, and makes it status->one.
- * NGX_OK, NGX_AGAIN, NGX_DECLINED, NGX_BUSY, or NGX_ERROR.
+ * Finds the set with the name status->asked.like, and makes it
+ * status->walk.one.  NGX_OK, NGX_AGAIN, NGX_DECLINED, NGX_BUSY, or NGX_ERROR.
  */
 ngx_int_t ngx_etcd_status_sets_find(ngx_etcd_status_t *status,
     ngx_etcd_status_upstream_t *upstream);

@@ -195,7 +195,7 @@ ngx_etcd_text_buffer_special(ngx_etcd_text_buffer_t *buffer, u_char ch,
  * character.
  */
 
-static void
+void
 ngx_etcd_text_buffer_quote(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text,
     const char *control)
 {
@@ -239,18 +239,4 @@ ngx_etcd_text_buffer_quote(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text,
     }
 
     ngx_etcd_text_buffer_literal(buffer, "\"");
-}
-
-
-void
-ngx_etcd_text_buffer_text(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text)
-{
-    ngx_etcd_text_buffer_quote(buffer, text, "\\u00");
-}
-
-
-void
-ngx_etcd_text_buffer_label(ngx_etcd_text_buffer_t *buffer, ngx_str_t *value)
-{
-    ngx_etcd_text_buffer_quote(buffer, value, "\\\\x");
 }

@@ -85,13 +85,19 @@ void ngx_etcd_text_buffer_printf(ngx_etcd_text_buffer_t *buffer,
 void ngx_etcd_text_buffer_number(ngx_etcd_text_buffer_t *buffer, int64_t n);
 
 /*
- * Write bytes as a JSON string, and as a label value of the Prometheus
- * formats, both with quotes.  Bytes that are not UTF-8 are written as \xff.
- * So are control characters in labels, where no escape exists for them.
+ * Writes bytes with quotes, and "control" before the two digits of a control
+ * character: NGX_ETCD_TEXT_BUFFER_JSON for a JSON string, and _LABEL for a
+ * label's value in the formats of Prometheus, where no escape exists for them.
+ * Bytes that are not UTF-8 are written as \xff.
  */
-void ngx_etcd_text_buffer_text(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text);
-void ngx_etcd_text_buffer_label(ngx_etcd_text_buffer_t *buffer,
-    ngx_str_t *value);
+void ngx_etcd_text_buffer_quote(ngx_etcd_text_buffer_t *buffer, ngx_str_t *text,
+    const char *control);
+
+#define NGX_ETCD_TEXT_BUFFER_JSON   "\\u00"
+#define NGX_ETCD_TEXT_BUFFER_LABEL  "\\\\x"
+
+#define ngx_etcd_text_buffer_text(buffer, text)                               \
+    ngx_etcd_text_buffer_quote(buffer, text, NGX_ETCD_TEXT_BUFFER_JSON)
 
 
 #endif /* _NGX_ETCD_TEXT_BUFFER_H_INCLUDED_ */

@@ -47,6 +47,8 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
         return;
     }
 
+    ngx_etcd_refusal_set(c->pool, NGX_ETCD_REFUSAL_LOCK_LOST);
+
     if (ngx_stream_etcd_pause_active(s)) {
 
         /* waiting for another lock, or for a member */
@@ -73,7 +75,7 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
 static ngx_etcd_grant_t *
 ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
-    ngx_str_t *key)
+    ngx_str_t *key, ngx_uint_t shared)
 {
     ngx_stream_session_t *s = owner;
 
@@ -89,6 +91,7 @@ ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
     }
 
     grant->key = *key;
+    grant->shared = shared;
     grant->on_lost = escf->lock_lost;
 
     grant->handler = ngx_stream_etcd_lock_over;

@@ -88,14 +88,15 @@ static ngx_command_t  ngx_stream_etcd_commands[] = {
       &ngx_stream_etcd_module },
 
     { ngx_string("etcd_check"),
-      NGX_STREAM_UPS_CONF|NGX_CONF_1MORE,
+      NGX_STREAM_UPS_CONF|NGX_CONF_ANY,
       ngx_stream_etcd_upstream_checks,
       NGX_STREAM_SRV_CONF_OFFSET,
       0,
       NULL },
 
     { ngx_string("etcd_wait"),
-      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1234,
+      NGX_STREAM_MAIN_CONF|NGX_STREAM_SRV_CONF|NGX_CONF_TAKE1234
+                          |NGX_CONF_TAKE5,
       ngx_etcd_wait_conf,
       NGX_STREAM_SRV_CONF_OFFSET,
       offsetof(ngx_stream_etcd_srv_conf_t, wait),

@@ -113,12 +113,47 @@ ngx_stream_etcd_set(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+static ngx_uint_t
+ngx_stream_etcd_set_index(void *variable)
+{
+    return ((ngx_stream_variable_t *) variable)->index;
+}
+
+
+/* With this status nginx ends what it cannot do with an empty text. */
+
+static ngx_int_t
+ngx_stream_etcd_set_log(ngx_stream_session_t *s)
+{
+    ngx_stream_etcd_srv_conf_t  *escf;
+
+    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    if (s->status == NGX_STREAM_INTERNAL_SERVER_ERROR) {
+        ngx_etcd_set_use_missing(escf->sets, s, s->variables,
+                                 ngx_stream_etcd_set_index, s->connection->log);
+    }
+
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_stream_etcd_set_check(ngx_conf_t *cf)
 {
+    ngx_stream_handler_pt        *handler;
     ngx_stream_core_main_conf_t  *cmcf;
 
     cmcf = ngx_stream_conf_get_module_main_conf(cf, ngx_stream_core_module);
+
+    if (ngx_etcd_conf_main(cf->cycle)->set_variables.nelts != 0) {
+        handler = ngx_array_push(&cmcf->phases[NGX_STREAM_LOG_PHASE].handlers);
+        if (handler == NULL) {
+            return NGX_ERROR;
+        }
+
+        *handler = ngx_stream_etcd_set_log;
+    }
 
     return ngx_etcd_set_use_check(cf, &ngx_stream_etcd_set_module,
                                   &cmcf->variables_keys->keys,

@@ -156,12 +156,42 @@ ngx_stream_etcd_notify_peer(ngx_peer_connection_t *pc, void *data,
 
     ngx_etcd_peer_data_answered(data, 0);
 
-    if (NGX_STREAM_ETCD_HAVE_FIRST_BYTE && pc->sockaddr->sa_family != AF_UNIX) {
-        ngx_etcd_pick_connected(data);
+    ngx_etcd_pick_connected(data, !NGX_STREAM_ETCD_HAVE_FIRST_BYTE
+                                  || pc->sockaddr->sa_family == AF_UNIX);
+}
+
+
+/*
+ * Counts a session, or a try of one that has failed, by the class of the
+ * $status that nginx gives it.  Sessions last as long as clients want them to:
+ * the time is that until the member was connected, over UDP until its first
+ * datagram came, and of a failed try until it had failed.
+ */
+
+static void
+ngx_stream_etcd_count(ngx_etcd_outcome_t *outcome, ngx_etcd_peer_t *peer,
+    ngx_stream_upstream_t *u, ngx_uint_t failed)
+{
+    ngx_etcd_outcome_try_t  ended;
+
+    ended.sent = u->peer.connection ? u->peer.connection->sent : 0;
+    ended.received = u->received;
+
+    if (failed) {
+        ended.class = NGX_STREAM_BAD_GATEWAY / 100 - 1;
+        ended.time = ngx_current_msec - u->start_time;
+
+    } else if (u->connected) {
+        ended.class = NGX_STREAM_OK / 100 - 1;
+        ended.time = (u->peer.type == SOCK_STREAM)
+                     ? u->state->connect_time : u->state->first_byte_time;
 
     } else {
-        ngx_etcd_pick_works(data);
+        ended.class = NGX_ETCD_OUTCOME_NONE;
+        ended.time = NGX_ETCD_OUTCOME_NO_TIME;
     }
+
+    ngx_etcd_outcome_count(outcome, ngx_etcd_peer_answers(peer), &ended);
 }
 
 
@@ -171,8 +201,26 @@ static void
 ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_uint_t state)
 {
-    if ((state & NGX_PEER_FAILED) || pc->type != SOCK_STREAM) {
-        ngx_etcd_peer_data_answered(data, (state & NGX_PEER_FAILED) != 0);
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_uint_t              failed;
+    ngx_etcd_upstream_t    *upstream;
+    ngx_stream_upstream_t  *u;
+
+    if (pick->peer == NULL) {
+        return;
+    }
+
+    u = (ngx_stream_upstream_t *)
+            ((u_char *) pc - offsetof(ngx_stream_upstream_t, peer));
+
+    upstream = ngx_etcd_peer_data_of(pick)->upstream;
+    failed = (state & NGX_PEER_FAILED) != 0;
+
+    ngx_stream_etcd_count(upstream->service->outcome, pick->peer, u, failed);
+
+    if (failed || pc->type != SOCK_STREAM) {
+        ngx_etcd_peer_data_answered(pick, failed);
     }
 
     ngx_etcd_pick_free(pc, data, state);
@@ -196,48 +244,9 @@ ngx_stream_etcd_connect(ngx_stream_session_t *s,
     pc->notify = ngx_stream_etcd_notify_peer;
     ngx_etcd_peer_notify(pc, NGX_STREAM_UPSTREAM_NOTIFY_CONNECT);
 
-    if (ngx_etcd_upstream_observes(&escf->upstream)) {
-        pc->free = ngx_stream_etcd_free_peer;
-    }
+    pc->free = ngx_stream_etcd_free_peer;
 
     ngx_stream_set_ctx(s, pd, ngx_stream_etcd_module);
-}
-
-
-static ngx_int_t
-ngx_stream_etcd_refuse(ngx_stream_session_t *s,
-    ngx_etcd_service_conf_t *service, ngx_int_t rc)
-{
-    if (rc == NGX_DECLINED) {
-        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "no such set in upstream \"%V\"", &service->name);
-
-    } else if (rc == NGX_BUSY) {
-        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "no such set in upstream \"%V\" yet: not all keys in "
-                      "etcd are known", &service->name);
-
-    } else {
-        ngx_log_error(NGX_LOG_ERR, s->connection->log, 0,
-                      "upstream \"%V\" cannot be read: %s", &service->name,
-                      (rc == NGX_AGAIN) ? "its zone is locked" : "no memory");
-    }
-
-    return NGX_ERROR;
-}
-
-
-/* Returns 1 if connections to this server wait for that upstream. */
-
-static ngx_uint_t
-ngx_stream_etcd_waits(ngx_stream_session_t *s,
-    ngx_etcd_service_conf_t *service)
-{
-    ngx_stream_etcd_srv_conf_t  *escf;
-
-    escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
-
-    return escf->wait != NULL && escf->wait->service == service;
 }
 
 
@@ -249,7 +258,8 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
     ngx_etcd_table_t            *table;
     ngx_etcd_peer_data_t        *pd;
     ngx_peer_connection_t       *pc;
-    ngx_stream_etcd_srv_conf_t  *escf;
+    ngx_etcd_service_conf_t     *service;
+    ngx_stream_etcd_srv_conf_t  *escf, *server;
 
     escf = ngx_stream_conf_upstream_srv_conf(us, ngx_stream_etcd_module);
 
@@ -274,14 +284,26 @@ ngx_stream_etcd_init_peer(ngx_stream_session_t *s,
      * another update might find none if other workers change the zone.
      */
 
-    table = ngx_etcd_pattern_values_table(escf->upstream.service,
-                                          ngx_stream_etcd_set_value, s, &rc);
+    service = escf->upstream.service;
+    table = ngx_etcd_pattern_values_table(service, ngx_stream_etcd_set_value, s,
+                                          &rc);
 
     if (table == NULL) {
-        return ngx_stream_etcd_refuse(s, escf->upstream.service, rc);
+        if (ngx_etcd_no_member_table(&escf->upstream, rc, s->connection->pool,
+                                     s->connection->log)
+            == NGX_ETCD_REFUSAL_UNKNOWN)
+        {
+            ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
+                          "no such set in upstream \"%V\"",
+                          &service->name);
+        }
+
+        return NGX_ERROR;
     }
 
-    if (!ngx_stream_etcd_waits(s, escf->upstream.service)) {
+    server = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
+
+    if (server->wait == NULL || server->wait->service != service) {
         ngx_etcd_table_follow(table);
     }
 
@@ -423,6 +445,7 @@ ngx_stream_etcd_close(void *data)
 {
     ngx_stream_session_t *s = data;
 
+    ngx_etcd_refusal_e     refusal;
     ngx_etcd_peer_data_t  *pd;
 
     pd = ngx_stream_etcd_upstream_peer_data(s);
@@ -431,7 +454,15 @@ ngx_stream_etcd_close(void *data)
         ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
                       "etcd: closing connection to former leader %V",
                       s->upstream->peer.name);
+
+        refusal = NGX_ETCD_REFUSAL_LEADER_CHANGED;
+
+    } else {
+        refusal = NGX_ETCD_REFUSAL_LEFT;
     }
+
+    ngx_etcd_outcome_refuse(pd->upstream->service->outcome,
+                            s->connection->pool, refusal);
 
     ngx_stream_etcd_upstream_cut(s);
 }

@@ -10,6 +10,7 @@
 #include <ngx_stream_etcd_lock.h>
 #include <ngx_stream_etcd_upstream.h>
 #include <ngx_stream_etcd_variable.h>
+#include <ngx_stream_etcd_wait.h>
 
 
 static ngx_int_t
@@ -57,6 +58,11 @@ ngx_stream_etcd_variable(ngx_stream_session_t *s,
     ngx_etcd_variable_t  *variable;
 
     variable = (ngx_etcd_variable_t *) data;
+
+    if (variable->wait != NULL) {
+        return variable->wait(&variable->name, ngx_stream_etcd_wait_time(s), v,
+                              s->connection->pool);
+    }
 
     return variable->request(&variable->name,
                              ngx_stream_etcd_upstream_peer_data(s), v,

@@ -271,6 +271,17 @@ ngx_stream_etcd_wait_find_ctx(ngx_stream_session_t *s)
 }
 
 
+ngx_msec_t
+ngx_stream_etcd_wait_time(ngx_stream_session_t *s)
+{
+    ngx_stream_etcd_wait_ctx_t  *ctx;
+
+    ctx = ngx_stream_etcd_wait_find_ctx(s);
+
+    return (ctx != NULL) ? ctx->entry.waited : 0;
+}
+
+
 /*
  * Resumes the session, which is checked again and proceeds or fails as
  * without a wait.
@@ -336,12 +347,12 @@ ngx_stream_etcd_wait_begin(ngx_stream_session_t *s, ngx_etcd_table_t *table,
     }
 
     if (table == NULL) {
-        rc = ngx_etcd_wait_loading(escf->wait, &ctx->entry, ctx->entry.waited,
-                                   s->connection->log);
+        rc = ngx_etcd_wait_loading(escf->wait, &ctx->entry,
+                                   s->connection->pool, s->connection->log);
 
     } else {
         rc = ngx_etcd_wait_begin(escf->wait, table, queue, &ctx->entry,
-                                 ctx->entry.waited, s->connection->log);
+                                 s->connection->pool, s->connection->log);
     }
 
     if (rc == NGX_BUSY) {
@@ -484,7 +495,7 @@ ngx_stream_etcd_wait_handler(ngx_stream_session_t *s)
                                 : NGX_DECLINED;
     }
 
-    if (ngx_etcd_wait_needed(table)) {
+    if (ngx_etcd_wait_needed(escf->wait, table)) {
         return ngx_stream_etcd_wait_begin(s, table, &table->wait_queue);
     }
 

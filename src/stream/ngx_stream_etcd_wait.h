@@ -46,4 +46,8 @@ void ngx_stream_etcd_pause_abandon(ngx_stream_session_t *s, ngx_uint_t rc);
 ngx_int_t ngx_stream_etcd_wait_handler(ngx_stream_session_t *s);
 
 
+/* ms that the session has waited in all */
+ngx_msec_t ngx_stream_etcd_wait_time(ngx_stream_session_t *s);
+
+
 #endif /* _NGX_STREAM_ETCD_WAIT_H_INCLUDED_ */

@@ -517,6 +517,13 @@ ngx_etcd_check_directive(ngx_conf_t *cf, ngx_str_t *upstream)
     ngx_etcd_check_conf_t       *check;
     ngx_etcd_check_directive_t   dir;
 
+    if (cf->args->nelts == 1) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"etcd_check\" needs a type of check, there are: "
+                           NGX_ETCD_CHECK_DIRECTIVE_TYPES);
+        return NULL;
+    }
+
     value = cf->args->elts;
 
     type = ngx_etcd_option_enum(ngx_etcd_check_types, &value[1]);

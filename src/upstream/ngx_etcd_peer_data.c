@@ -9,16 +9,13 @@
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_peer_data.h>
-#include <ngx_etcd_source.h>
 #include <ngx_etcd_str.h>
 
 
 ngx_etcd_peer_data_t  *ngx_etcd_peer_data_spare;
 
 
-/* Releases the reference to the pinned peer. */
-
-static void
+void
 ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd)
 {
     if (pd->pin.peer != NULL) {
@@ -50,6 +47,47 @@ ngx_etcd_peer_data_cleanup(void *data)
 }
 
 
+ngx_int_t
+ngx_etcd_peer_data_get(ngx_peer_connection_t *pc, void *data)
+{
+    ngx_etcd_pick_t *pick = data;
+
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_pick_get(pc, pick);
+
+    if (rc == NGX_BUSY) {
+        ngx_etcd_no_member(ngx_etcd_peer_data_of(pick)->upstream, pick,
+                                   pc->log);
+    }
+
+    return rc;
+}
+
+
+ngx_etcd_refusal_e
+ngx_etcd_peer_data_refusal(ngx_etcd_peer_data_t *pd, ngx_pool_t *pool)
+{
+    ngx_etcd_refusal_e  refusal;
+
+    refusal = ngx_etcd_refusal_get(pool);
+
+    if (pd == NULL || pd->pick.ntried == 0) {
+        return refusal;
+    }
+
+    /* there was a member when the wait was over */
+
+    if (refusal == NGX_ETCD_REFUSAL_WAIT_TIMEOUT) {
+        refusal = NGX_ETCD_REFUSAL_NONE;
+    }
+
+    return (refusal == NGX_ETCD_REFUSAL_NONE && pd->pick.failed)
+           ? ngx_etcd_no_member_reason(pd->upstream->service, &pd->pick)
+           : refusal;
+}
+
+
 void
 ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error)
 {
@@ -74,21 +112,6 @@ ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error)
 }
 
 
-ngx_etcd_peer_data_t *
-ngx_etcd_peer_data_find(ngx_pool_t *pool)
-{
-    ngx_pool_cleanup_t  *cln;
-
-    for (cln = pool->cleanup; cln != NULL; cln = cln->next) {
-        if (cln->handler == ngx_etcd_peer_data_cleanup) {
-            return cln->data;
-        }
-    }
-
-    return NULL;
-}
-
-
 ngx_etcd_peer_t *
 ngx_etcd_peer_data_peer(ngx_etcd_peer_data_t *pd)
 {
@@ -100,7 +123,7 @@ ngx_etcd_peer_data_peer(ngx_etcd_peer_data_t *pd)
 }
 
 
-static ngx_etcd_conf_t *
+ngx_etcd_conf_t *
 ngx_etcd_peer_data_cluster(void)
 {
     ngx_etcd_conf_t      **clusters;
@@ -168,22 +191,6 @@ ngx_etcd_peer_data_known(ngx_etcd_conf_t *cluster)
     }
 
     return known;
-}
-
-
-int64_t
-ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd)
-{
-    ngx_etcd_conf_t  *cluster;
-
-    if (pd != NULL) {
-        return ngx_etcd_source_staleness(pd->upstream->service,
-                                         pd->table->set);
-    }
-
-    cluster = ngx_etcd_peer_data_cluster();
-
-    return cluster ? ngx_etcd_zone_staleness(&cluster->zone) : -1;
 }
 
 
@@ -260,7 +267,7 @@ ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
 {
     ngx_etcd_pick_t *pick = data;
@@ -273,7 +280,15 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
     if (pick->early
         || (ngx_etcd_pin_complete(pd) && ngx_etcd_pin_leads(pd)))
     {
-        return ngx_etcd_pick_get(pc, pick);
+        return ngx_etcd_peer_data_get(pc, pick);
+    }
+
+    if (pd->pin.peer != NULL || !ngx_etcd_pin_complete(pd)) {
+        ngx_etcd_outcome_refuse(pd->upstream->service->outcome, pick->pool,
+                                NGX_ETCD_REFUSAL_LEADER_CHANGED);
+
+    } else {
+        ngx_etcd_no_member(pd->upstream, pick, pc->log);
     }
 
     if (!ngx_etcd_pin_complete(pd)) {
@@ -295,26 +310,4 @@ ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data)
     pc->name = pick->name;
 
     return NGX_BUSY;
-}
-
-
-void
-ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
-    ngx_pool_t *pool)
-{
-    /* the table may be newer than the pin: pc->get uses the pinned peer */
-
-    ngx_etcd_peer_data_connect(pd, pc, pool);
-
-    pc->get = ngx_etcd_pin_get;
-}
-
-
-void
-ngx_etcd_pin_renew(ngx_etcd_peer_data_t *pd)
-{
-    pd->pin.wanted = ngx_max(pd->pin.wanted, pd->pin.reads);
-    pd->pin.reads = 0;
-
-    ngx_etcd_peer_data_unpin(pd);
 }

@@ -16,6 +16,7 @@
 #include <ngx_event.h>
 #include <ngx_event_connect.h>
 #include <ngx_etcd_pick.h>
+#include <ngx_etcd_no_member.h>
 #include <ngx_etcd_upstream.h>
 
 
@@ -68,10 +69,13 @@ struct ngx_etcd_peer_data_s {
 #endif
 
 
+/* ngx_etcd_pick_get() that says why there is no peer; data are the pick. */
+ngx_int_t ngx_etcd_peer_data_get(ngx_peer_connection_t *pc, void *data);
+
 /* unused peer datas of this worker */
 extern ngx_etcd_peer_data_t  *ngx_etcd_peer_data_spare;
 
-/* Pool cleanup handler. */
+/* Pool cleanup handler: its data are peer data, the last ones first. */
 void ngx_etcd_peer_data_cleanup(void *data);
 
 
@@ -126,7 +130,7 @@ ngx_etcd_peer_data_attach(ngx_etcd_peer_data_t *pd, ngx_peer_connection_t *pc,
     ngx_uint_t tries)
 {
     pc->data = &pd->pick;
-    pc->get = ngx_etcd_pick_get;
+    pc->get = ngx_etcd_peer_data_get;
     pc->free = ngx_etcd_pick_free;
     pc->tries = ngx_max(tries, 1);
 #if (NGX_SSL)
@@ -175,9 +179,6 @@ ngx_etcd_peer_data_create(ngx_etcd_upstream_t *upstream,
  */
 void ngx_etcd_peer_data_answered(ngx_etcd_pick_t *pick, ngx_uint_t error);
 
-/* Returns the last peer data created with the pool; NULL: there is none. */
-ngx_etcd_peer_data_t *ngx_etcd_peer_data_find(ngx_pool_t *pool);
-
 /*
  * For variables.  pd may be NULL: the request uses no upstream of this module,
  * and the first cluster of the configuration is used instead.
@@ -198,8 +199,12 @@ uint64_t ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd);
  */
 uint64_t ngx_etcd_peer_data_known(ngx_etcd_conf_t *cluster);
 
-/* ngx_etcd_source_staleness(); without peer data, of the first cluster. */
-int64_t ngx_etcd_peer_data_staleness(ngx_etcd_peer_data_t *pd);
+/* Why the request was refused; NONE: it was not. */
+ngx_etcd_refusal_e ngx_etcd_peer_data_refusal(ngx_etcd_peer_data_t *pd,
+    ngx_pool_t *pool);
+
+/* The first cluster, for a variable without peer data; NULL: there is none. */
+ngx_etcd_conf_t *ngx_etcd_peer_data_cluster(void);
 
 
 /*
@@ -234,10 +239,10 @@ ngx_etcd_peer_data_t *ngx_etcd_pin_create(ngx_etcd_upstream_t *upstream,
 ngx_etcd_peer_t *ngx_etcd_pin_read(ngx_etcd_peer_data_t *pd);
 
 /*
- * Like ngx_etcd_peer_data_connect(), but pc->get picks the pinned leader only.
+ * Callback of ngx_peer_connection_t after ngx_etcd_peer_data_connect(): picks
+ * the pinned leader only; the table may be newer.
  */
-void ngx_etcd_pin_connect(ngx_etcd_peer_data_t *pd,
-    ngx_peer_connection_t *pc, ngx_pool_t *pool);
+ngx_int_t ngx_etcd_pin_get(ngx_peer_connection_t *pc, void *data);
 
 /* Returns 1 if the pinned peer is still the leader, in the same term. */
 ngx_uint_t ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd);
@@ -250,8 +255,8 @@ ngx_uint_t ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd);
 #define ngx_etcd_pin_complete(pd)                                          \
     ((pd)->pin.reads >= (pd)->pin.wanted)
 
-/* The request will be built again, for the leader at that time. */
-void ngx_etcd_pin_renew(ngx_etcd_peer_data_t *pd);
+/* Releases the reference to the pinned peer. */
+void ngx_etcd_peer_data_unpin(ngx_etcd_peer_data_t *pd);
 
 
 #endif /* _NGX_ETCD_PEER_DATA_H_INCLUDED_ */

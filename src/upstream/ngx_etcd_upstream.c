@@ -12,7 +12,6 @@
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>
-#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_source.h>
 
@@ -209,6 +208,9 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 
     if (service == NULL
         || ngx_etcd_upstream_add(cf, upstream) != NGX_CONF_OK
+        || (service->outcome = ngx_pcalloc(cf->pool,
+                                           sizeof(ngx_etcd_outcome_t)))
+           == NULL
         || ngx_array_init(&service->statics, cf->pool, 1,
                           sizeof(ngx_etcd_member_t))
            != NGX_OK)
@@ -568,13 +570,14 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
         upstream->method = ngx_etcd_balance_default;
     }
 
-    upstream->service->method = upstream->method;
+    upstream->service->rules.method = upstream->method;
 
     if (upstream->guarded) {
         upstream->service->guard = upstream->guard;
 
     } else if (upstream->service->leader == NULL) {
-        ngx_etcd_members_conf_guarded(&upstream->service->guard);
+        upstream->service->guard.window = NGX_ETCD_GUARD_WINDOW;
+        upstream->service->guard.hold = NGX_ETCD_GUARD_HOLD;
     }
 
     if (upstream->eject != NULL) {

@@ -16,8 +16,9 @@
 #include <ngx_etcd_check_result.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_eject.h>
-#include <ngx_etcd_pattern_values.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_prefer.h>
+#include <ngx_etcd_refusal.h>
 
 
 /* An "upstream" block; all zero: no directive of this module was seen. */
@@ -41,6 +42,7 @@ typedef struct {
     ngx_str_t                    directive;     /* etcd_members or etcd_leader,
                                                    otherwise the first
                                                    directive */
+    ngx_etcd_refusal_log_t       refusals;      /* of this worker */
     u_char                      *file;          /* place of the directive */
     ngx_uint_t                   line;
 } ngx_etcd_upstream_t;

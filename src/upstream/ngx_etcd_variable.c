@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_source.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_variable.h>
 
@@ -123,6 +124,7 @@ ngx_etcd_variable_set(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
     ngx_variable_value_t *v, ngx_pool_t *pool)
 {
     ngx_str_t                 set;
+    ngx_etcd_cached_table_t  *cached;
     ngx_etcd_catalog_conf_t  *catalog;
 
     catalog = (pd != NULL) ? ngx_etcd_catalog_of(pd->upstream->service) : NULL;
@@ -132,26 +134,22 @@ ngx_etcd_variable_set(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
         return NGX_OK;
     }
 
-    ngx_etcd_catalog_conf_set_name(catalog, pd->table, &set);
+    cached = (ngx_etcd_cached_table_t *) pd->table;
+
+    ngx_etcd_pattern_name(&catalog->pattern, &cached->prefix, &set);
     ngx_etcd_variable_value(name, v, set.data, set.len);
 
     return NGX_OK;
 }
 
 
+/* Seconds with three digits after the point. */
+
 static ngx_int_t
-ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
-    ngx_variable_value_t *v, ngx_pool_t *pool)
+ngx_etcd_variable_seconds(ngx_str_t *name, int64_t ms, ngx_variable_value_t *v,
+    ngx_pool_t *pool)
 {
-    u_char   *p, *last;
-    int64_t   ms;
-
-    ms = ngx_etcd_peer_data_staleness(pd);
-
-    if (ms < 0) {
-        v->not_found = 1;
-        return NGX_OK;
-    }
+    u_char  *p, *last;
 
     p = ngx_pnalloc(pool, NGX_INT64_LEN + 4);
     if (p == NULL) {
@@ -166,21 +164,86 @@ ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
 }
 
 
+static ngx_int_t
+ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
+{
+    int64_t           ms;
+    ngx_etcd_conf_t  *cluster;
+
+    cluster = ngx_etcd_peer_data_cluster();
+
+    if (pd != NULL) {
+        ms = ngx_etcd_source_staleness(pd->upstream->service, pd->table->set);
+
+    } else {
+        ms = cluster ? ngx_etcd_zone_staleness(&cluster->zone) : -1;
+    }
+
+    if (ms < 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_etcd_variable_seconds(name, ms, v, pool);
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_wait_time(ngx_str_t *name, ngx_msec_t waited,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
+{
+    if (waited == 0) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    return ngx_etcd_variable_seconds(name, waited, v, pool);
+}
+
+
+static ngx_int_t
+ngx_etcd_variable_reason(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
+    ngx_variable_value_t *v, ngx_pool_t *pool)
+{
+    ngx_str_t           *word;
+    ngx_etcd_refusal_e   refusal;
+
+    refusal = ngx_etcd_peer_data_refusal(pd, pool);
+
+    if (refusal == NGX_ETCD_REFUSAL_NONE) {
+        v->not_found = 1;
+        return NGX_OK;
+    }
+
+    word = ngx_etcd_refusal_word(refusal);
+
+    ngx_etcd_variable_value(name, v, word->data, word->len);
+
+    return NGX_OK;
+}
+
+
 ngx_etcd_variable_t  ngx_etcd_variables[] = {
 
     { ngx_string("etcd_member_key"),
-      ngx_etcd_variable_member_key, NULL },
+      ngx_etcd_variable_member_key, NULL, NULL },
 
     { ngx_string("etcd_member_revision"),
-      ngx_etcd_variable_member_revision, NULL },
+      ngx_etcd_variable_member_revision, NULL, NULL },
 
-    { ngx_string("etcd_revision"), NULL, ngx_etcd_variable_revision },
+    { ngx_string("etcd_reason"), NULL, ngx_etcd_variable_reason, NULL },
 
-    { ngx_string("etcd_set"), NULL, ngx_etcd_variable_set },
+    { ngx_string("etcd_revision"), NULL, ngx_etcd_variable_revision, NULL },
 
-    { ngx_string("etcd_staleness"), NULL, ngx_etcd_variable_staleness },
+    { ngx_string("etcd_set"), NULL, ngx_etcd_variable_set, NULL },
 
-    { ngx_null_string, NULL, NULL }
+    { ngx_string("etcd_staleness"),
+      NULL, ngx_etcd_variable_staleness, NULL },
+
+    { ngx_string("etcd_wait_time"), NULL, NULL, ngx_etcd_variable_wait_time },
+
+    { ngx_null_string, NULL, NULL, NULL }
 };
 
 

@@ -23,12 +23,16 @@ typedef ngx_int_t (*ngx_etcd_variable_member_pt)(ngx_str_t *name,
 typedef ngx_int_t (*ngx_etcd_variable_request_pt)(ngx_str_t *name,
     ngx_etcd_peer_data_t *pd, ngx_variable_value_t *v, ngx_pool_t *pool);
 
+typedef ngx_int_t (*ngx_etcd_variable_wait_pt)(ngx_str_t *name,
+    ngx_msec_t waited, ngx_variable_value_t *v, ngx_pool_t *pool);
+
 /* Each variable has one of the functions. */
 
 typedef struct {
     ngx_str_t                       name;
     ngx_etcd_variable_member_pt     member;    /* the peer may be NULL */
     ngx_etcd_variable_request_pt    request;
+    ngx_etcd_variable_wait_pt       wait;      /* in ms */
 } ngx_etcd_variable_t;
 
 

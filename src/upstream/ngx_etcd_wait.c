@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
+#include <ngx_etcd_health.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_str.h>
@@ -17,6 +18,9 @@ static ngx_etcd_option_t  ngx_etcd_wait_options[] = {
 
     { .name = ngx_string("queue="), .type = NGX_ETCD_OPTION_NUMBER,
       .offset = offsetof(ngx_etcd_wait_t, limit), .min = 1 },
+
+    { .name = ngx_string("min="), .type = NGX_ETCD_OPTION_NUMBER,
+      .offset = offsetof(ngx_etcd_wait_t, min), .min = 1 },
 
     { .name = ngx_string("full"), .type = NGX_ETCD_OPTION_FLAG,
       .offset = offsetof(ngx_etcd_wait_t, full) },
@@ -48,6 +52,7 @@ ngx_etcd_wait_arguments(ngx_conf_t *cf, ngx_etcd_wait_t *wait)
     }
 
     wait->limit = NGX_ETCD_WAIT_QUEUE;
+    wait->min = 1;
 
     return (ngx_etcd_option_read(cf, 3, ngx_etcd_wait_options, NULL, wait)
             == NGX_OK)
@@ -168,6 +173,14 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
             return NGX_ERROR;
         }
 
+        if (wait[i]->min > 1 && wait[i]->service->rules.sole) {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"etcd_wait\" in %s:%ui: upstream \"%V\" has one "
+                          "leader, \"min=\" cannot be more",
+                          wait[i]->file, wait[i]->line, &wait[i]->upstream);
+            return NGX_ERROR;
+        }
+
         wait[i]->service->awaited = ngx_max(wait[i]->service->awaited,
                                             wait[i]->timeout);
         wait[i]->service->rules.queue |= wait[i]->full;
@@ -179,11 +192,11 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 
 
 ngx_uint_t
-ngx_etcd_wait_needed(ngx_etcd_table_t *table)
+ngx_etcd_wait_needed(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
 {
     ngx_etcd_table_follow(table);
 
-    return !ngx_etcd_table_usable(table);
+    return !ngx_etcd_table_has(table, wait->min - 1);
 }
 
 
@@ -191,38 +204,72 @@ ngx_uint_t
 ngx_etcd_wait_yields(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     ngx_etcd_wait_queue_entry_t *entry)
 {
-    return wait->full
-           && table->conn_queue != NULL
-           && !ngx_etcd_wait_queue_passes(table->conn_queue, entry);
+    ngx_etcd_wait_queue_t        *queue;
+    ngx_etcd_wait_queue_entry_t  *first;
+
+    queue = table->conn_queue;
+
+    if (!wait->full || queue == NULL || queue->n == 0) {
+        return 0;
+    }
+
+    /* a request that came before all those that wait passes them */
+
+    first = ngx_etcd_wait_queue_first(queue);
+
+    return entry == NULL
+           || !entry->begun
+           || (ngx_msec_int_t) (first->first - entry->first) < 0;
 }
 
 
 ngx_etcd_wait_queue_t *
 ngx_etcd_wait_queue(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
 {
-    if (ngx_etcd_wait_needed(table)) {
+    ngx_uint_t  counts;
+
+    if (ngx_etcd_wait_needed(wait, table)) {
         return &table->wait_queue;
     }
 
-    return (wait->full && ngx_etcd_conn_queue_waits(table))
+    if (!wait->full) {
+        return NULL;
+    }
+
+    counts = ngx_etcd_table_counts(table);
+
+    return (ngx_etcd_health_busy(&table->near, counts)
+            || ngx_etcd_health_busy(&table->primary, counts)
+            || ngx_etcd_health_busy(&table->backup, counts))
            ? ngx_etcd_conn_queue_get(table) : NULL;
 }
 
 
 static void
-ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_uint_t full, ngx_log_t *log)
+ngx_etcd_wait_many(ngx_etcd_wait_t *wait, ngx_uint_t full, ngx_pool_t *pool,
+    ngx_log_t *log)
 {
-    ngx_log_error(NGX_LOG_ERR, log, 0,
-                  "no %s member in upstream \"%V\", and %ui requests wait "
-                  "already",
-                  full ? "free" : "usable",
-                  &wait->upstream, wait->limit);
+    ngx_uint_t  refused;
+
+    ngx_etcd_outcome_refuse(wait->service->outcome, pool,
+                            NGX_ETCD_REFUSAL_QUEUE_FULL);
+
+    refused = ngx_etcd_refusal_due(&wait->refusals);
+
+    if (refused != 0) {
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "no %s member in upstream \"%V\", and %ui requests wait "
+                      "already; %ui refused",
+                      full ? "free"
+                      : (wait->min > 1) ? "further usable" : "usable",
+                      &wait->upstream, wait->limit, refused);
+    }
 }
 
 
 ngx_uint_t
 ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
-    ngx_log_t *log)
+    ngx_pool_t *pool, ngx_log_t *log)
 {
     if (!wait->full
         || table->conn_queue == NULL
@@ -232,7 +279,7 @@ ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
         return 0;
     }
 
-    ngx_etcd_wait_many(wait, 1, log);
+    ngx_etcd_wait_many(wait, 1, pool, log);
 
     return 1;
 }
@@ -241,7 +288,7 @@ ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
 ngx_int_t
 ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     ngx_etcd_wait_queue_t *queue, ngx_etcd_wait_queue_entry_t *entry,
-    ngx_msec_t waited, ngx_log_t *log)
+    ngx_pool_t *pool, ngx_log_t *log)
 {
     char        *what;
     ngx_uint_t   full, other;
@@ -249,17 +296,27 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     full = (table != NULL && queue != &table->wait_queue);
     what = full ? "connection to a member" : "member";
 
-    if (waited >= wait->timeout) {
+    if (entry->waited >= wait->timeout) {
+
+        if (full || wait->min == 1 || table == NULL
+            || !ngx_etcd_table_ready(table))
+        {
+            ngx_etcd_refusal_set(pool, NGX_ETCD_REFUSAL_WAIT_TIMEOUT);
+        }
+
         ngx_log_error(NGX_LOG_INFO, log, 0,
                       "timed out waiting for a %s of upstream \"%V\"", what,
                       &wait->upstream);
         return NGX_DECLINED;
     }
 
+    entry->more = full ? 0 : wait->min - 1;
+
     other = (table != NULL) ? ngx_etcd_table_waits(table) - queue->n : 0;
 
     if (other < wait->limit
-        && ngx_etcd_wait_queue_begin(entry, queue, wait->timeout - waited,
+        && ngx_etcd_wait_queue_begin(entry, queue,
+                                     wait->timeout - entry->waited,
                                      wait->limit - other, log)
            == NGX_OK)
     {
@@ -269,7 +326,7 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
         return NGX_AGAIN;
     }
 
-    ngx_etcd_wait_many(wait, full, log);
+    ngx_etcd_wait_many(wait, full, pool, log);
 
     return NGX_BUSY;
 }
@@ -277,13 +334,13 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
 
 ngx_int_t
 ngx_etcd_wait_loading(ngx_etcd_wait_t *wait,
-    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log)
+    ngx_etcd_wait_queue_entry_t *entry, ngx_pool_t *pool, ngx_log_t *log)
 {
     ngx_etcd_catalog_conf_t  *catalog;
 
     catalog = ngx_etcd_catalog_of(wait->service);
     entry->hash = catalog->missed;
 
-    return ngx_etcd_wait_begin(wait, NULL, &catalog->loading, entry, waited,
+    return ngx_etcd_wait_begin(wait, NULL, &catalog->loading, entry, pool,
                                log);
 }

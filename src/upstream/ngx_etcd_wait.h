@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_conn_queue.h>
+#include <ngx_etcd_refusal.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_wait_queue.h>
 
@@ -28,10 +29,12 @@ typedef struct {
                                                  module */
     ngx_msec_t                 timeout;
     ngx_uint_t                 limit;         /* per worker and upstream */
+    ngx_uint_t                 min;           /* usable peers */
     ngx_uint_t                 full;          /* 1: also for a connection, if
                                                  all peers are at max_conns */
     ngx_etcd_service_conf_t   *service;       /* set after the configuration
                                                  was read */
+    ngx_etcd_refusal_log_t     refusals;      /* of this worker */
     void                      *module;        /* stream: nginx's upstream, once
                                                  it was used */
     u_char                    *file;
@@ -49,8 +52,9 @@ char *ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* Called after the configuration was read: finds the upstreams. */
 ngx_int_t ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
 
-/* Returns 1 if the table of the upstream has no usable peer. */
-ngx_uint_t ngx_etcd_wait_needed(ngx_etcd_table_t *table);
+/* Returns 1 if the table of the upstream has too few usable peers. */
+ngx_uint_t ngx_etcd_wait_needed(ngx_etcd_wait_t *wait,
+    ngx_etcd_table_t *table);
 
 /*
  * Returns 1 if the request must not take a connection yet, since others have
@@ -73,24 +77,24 @@ ngx_etcd_wait_queue_t *ngx_etcd_wait_queue(ngx_etcd_wait_t *wait,
  * just come may not wait in it, which is logged.
  */
 ngx_uint_t ngx_etcd_wait_refuses(ngx_etcd_wait_t *wait,
-    ngx_etcd_table_t *table, ngx_log_t *log);
+    ngx_etcd_table_t *table, ngx_pool_t *pool, ngx_log_t *log);
 
 /*
  * Starts a wait, in a queue of the table or of none (NULL), of a request that
- * has waited for "waited" ms before.
+ * has waited for entry->waited ms before.
  * NGX_AGAIN: the handler will be called; NGX_DECLINED: the time is over;
  * NGX_BUSY: too many requests wait, which is logged.
  */
 ngx_int_t ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     ngx_etcd_wait_queue_t *queue, ngx_etcd_wait_queue_entry_t *entry,
-    ngx_msec_t waited, ngx_log_t *log);
+    ngx_pool_t *pool, ngx_log_t *log);
 
 /*
  * Likewise, for a set that is not known yet: ngx_etcd_pattern_values_table()
  * has just returned NGX_BUSY.
  */
 ngx_int_t ngx_etcd_wait_loading(ngx_etcd_wait_t *wait,
-    ngx_etcd_wait_queue_entry_t *entry, ngx_msec_t waited, ngx_log_t *log);
+    ngx_etcd_wait_queue_entry_t *entry, ngx_pool_t *pool, ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_WAIT_H_INCLUDED_ */

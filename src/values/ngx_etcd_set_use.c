@@ -9,6 +9,7 @@
 #include <ngx_etcd_set_use.h>
 #include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
+#include <ngx_etcd_value_conf.h>
 #include <ngx_etcd_variable.h>
 
 
@@ -324,6 +325,10 @@ ngx_etcd_set_use_get(ngx_etcd_set_use_t *use, void *request,
         }
     }
 
+    if (sv->type == NGX_ETCD_VALUE_FLAG) {
+        ngx_etcd_value_flag(&value);
+    }
+
     ngx_etcd_variable_value(&name, v, value.data, value.len);
 
     /* a request that waits until etcd was read does not keep the default */
@@ -332,4 +337,52 @@ ngx_etcd_set_use_get(ngx_etcd_set_use_t *use, void *request,
                        && sv->map->map->state == NGX_ETCD_VALUE_LOADING);
 
     return NGX_OK;
+}
+
+
+void
+ngx_etcd_set_use_missing(ngx_array_t *uses, void *request,
+    ngx_variable_value_t *values, ngx_uint_t (*index)(void *variable),
+    ngx_log_t *log)
+{
+    u_char                    buf[NGX_ETCD_PATTERN_PREFIX];
+    ngx_str_t                 key, *literal;
+    ngx_uint_t                i;
+    ngx_etcd_set_use_t       *use;
+    ngx_variable_value_t     *v;
+    ngx_etcd_set_variable_t  *sv;
+
+    static time_t  told;
+
+    /* anybody may be able to cause the line */
+
+    if (uses == NULL || told == ngx_time()) {
+        return;
+    }
+
+    use = uses->elts;
+
+    for (i = 0; i < uses->nelts; i++) {
+        sv = use[i].sv;
+        v = &values[index(use[i].variable)];
+
+        if (sv->type == NGX_ETCD_VALUE_PEM
+            || !(v->not_found || (v->valid && v->len == 0)))
+        {
+            continue;
+        }
+
+        if (ngx_etcd_set_use_key(&use[i], request, buf, &key) != NGX_OK) {
+            key.len = 0;
+        }
+
+        literal = (key.len != 0) ? &sv->map->literal : &sv->key;
+        told = ngx_time();
+
+        ngx_log_error(NGX_LOG_ERR, log, 0,
+                      "etcd: variable \"%V\" is empty: key \"%V%V\" has no "
+                      "value", ngx_etcd_shown(&sv->name),
+                      ngx_etcd_shown(literal), ngx_etcd_shown(&key));
+        return;
+    }
 }

@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_pattern_values.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_set_variable.h>
 
 
@@ -84,6 +84,16 @@ ngx_int_t ngx_etcd_set_use_key(ngx_etcd_set_use_t *use, void *request,
  */
 ngx_int_t ngx_etcd_set_use_get(ngx_etcd_set_use_t *use, void *request,
     ngx_variable_value_t *v, ngx_pool_t *pool);
+
+/*
+ * Called when a request has failed, whose evaluated variables are "values", by
+ * the indices of "index": logs the first one that had no value.  nginx's own
+ * line shows what it made of the empty text, and neither the variable nor the
+ * key.
+ */
+void ngx_etcd_set_use_missing(ngx_array_t *uses, void *request,
+    ngx_variable_value_t *values, ngx_uint_t (*index)(void *variable),
+    ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_SET_USE_H_INCLUDED_ */

@@ -16,15 +16,19 @@
 #include <ngx_etcd_value_conf.h>
 
 
-/* contexts: keys with variables; http; after "type=pem" */
+/* contexts: keys with variables; after "type=pem" */
 
 #define NGX_ETCD_SET_VARIABLES  0x01
-#define NGX_ETCD_SET_HTTP       0x02
-#define NGX_ETCD_SET_PEM        0x04
+#define NGX_ETCD_SET_PEM        0x02
 
+
+/* in the order of ngx_etcd_value_type_e */
 
 static ngx_conf_enum_t  ngx_etcd_set_types[] = {
-    { ngx_string("pem"), 1 },
+    { ngx_string("pem"), NGX_ETCD_VALUE_PEM },
+    { ngx_string("int"), NGX_ETCD_VALUE_INT },
+    { ngx_string("size"), NGX_ETCD_VALUE_SIZE },
+    { ngx_string("flag"), NGX_ETCD_VALUE_FLAG },
     { ngx_null_string, 0 }
 };
 
@@ -66,10 +70,9 @@ static ngx_etcd_option_t  ngx_etcd_set_options[] = {
       .otherwise = "it is empty" },
 
     { .name = ngx_string("type="), .type = NGX_ETCD_OPTION_ENUM,
-      .offset = offsetof(ngx_etcd_set_variable_t, secret),
-      .contexts = NGX_ETCD_SET_VARIABLES|NGX_ETCD_SET_HTTP,
+      .offset = offsetof(ngx_etcd_set_variable_t, type),
       .names = ngx_etcd_set_types,
-      .otherwise = "the only type is \"pem\"" },
+      .otherwise = "it must be \"int\", \"size\", \"flag\", or \"pem\"" },
 
     ngx_etcd_null_option
 };
@@ -139,11 +142,9 @@ ngx_etcd_set_variable_allowed(ngx_etcd_option_t *option, void *conf)
         return "it needs a key with variables";
     }
 
-    if ((option->contexts & NGX_ETCD_SET_HTTP) && sv->stream) {
-        return "it is for http only";
-    }
-
-    if ((option->contexts & NGX_ETCD_SET_PEM) && !sv->secret) {
+    if ((option->contexts & NGX_ETCD_SET_PEM)
+        && sv->type != NGX_ETCD_VALUE_PEM)
+    {
         return "it needs \"type=pem\" before it";
     }
 
@@ -237,12 +238,73 @@ ngx_etcd_set_variable_file(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 
 
 static ngx_int_t
+ngx_etcd_set_variable_check_pem(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    char  *err;
+
+    err = (sv->pattern.nvariables == 0) ? "it needs a key with variables"
+          : sv->stream ? "it is for http only" : NULL;
+
+    if (err != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid parameter \"type=pem\": %s", err);
+        return NGX_ERROR;
+    }
+
+    if (sv->otherwise.data != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"default=\" and \"type=pem\" of \"%V\" exclude "
+                           "each other", &sv->name);
+        return NGX_ERROR;
+    }
+
+    return ngx_etcd_set_variable_file(cf, sv);
+}
+
+
+/* Parameters may come before "type=". */
+
+static ngx_int_t
+ngx_etcd_set_variable_check_type(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
+{
+    u_char      buf[NGX_ETCD_VALUE_REASON];
+    ngx_str_t   reason, *name;
+
+    if (sv->type == NGX_ETCD_VALUE_ANY) {
+        return NGX_OK;
+    }
+
+    name = &ngx_etcd_set_types[sv->type - 1].name;
+
+    if (sv->split.data != NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"split=\" and \"type=%V\" of \"%V\" exclude "
+                           "each other", name, &sv->name);
+        return NGX_ERROR;
+    }
+
+    if (sv->type == NGX_ETCD_VALUE_PEM) {
+        return ngx_etcd_set_variable_check_pem(cf, sv);
+    }
+
+    if (sv->otherwise.data != NULL
+        && ngx_etcd_value_refuse(&sv->otherwise, NGX_ETCD_VALUE_MAP_MAX_SIZE,
+                                 sv->type, buf, &reason)
+           != NULL)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"default=\" of \"%V\" is not of \"type=%V\": "
+                           "%V", &sv->name, name, &reason);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
 ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
-    ngx_str_t  *value;
-
-    value = cf->args->elts;
-
     if (ngx_etcd_option_read(cf, 3, ngx_etcd_set_options,
                              ngx_etcd_set_variable_allowed, sv)
         != NGX_OK)
@@ -250,28 +312,14 @@ ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
         return NGX_ERROR;
     }
 
-    if (!sv->secret) {
-
-        if (ngx_etcd_escape_has_control(sv->otherwise.data, sv->otherwise.len))
-        {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "\"default=\" of \"%V\" has a control byte",
-                               &value[1]);
-            return NGX_ERROR;
-        }
-
-        return NGX_OK;
-    }
-
-    if (sv->split.data != NULL || sv->otherwise.data != NULL) {
+    if (ngx_etcd_escape_has_control(sv->otherwise.data, sv->otherwise.len)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "\"%s\" and \"type=pem\" of \"%V\" exclude "
-                           "each other",
-                           sv->split.data ? "split=" : "default=", &value[1]);
+                           "\"default=\" of \"%V\" has a control byte",
+                           &sv->name);
         return NGX_ERROR;
     }
 
-    return ngx_etcd_set_variable_file(cf, sv);
+    return ngx_etcd_set_variable_check_type(cf, sv);
 }
 
 
@@ -342,12 +390,12 @@ ngx_etcd_set_variable_add(ngx_conf_t *cf, ngx_uint_t stream)
     pattern.split = (sv->split.data != NULL);
 
     sv->map = ngx_etcd_value_conf_add(&sv->cluster->value_maps, &sv->name,
-                                      &pattern, sv->secret, cf->pool);
+                                      &pattern, sv->type, cf->pool);
     if (sv->map == NULL) {
         return NULL;
     }
 
-    sv->cluster->secrets |= sv->secret;
+    sv->cluster->secrets |= (sv->type == NGX_ETCD_VALUE_PEM);
 
     emcf = ngx_etcd_conf_main(cf->cycle);
 

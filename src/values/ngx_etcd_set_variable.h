@@ -34,7 +34,7 @@ typedef struct {
     size_t                     max_size;
     ngx_uint_t                 max_bits;      /* max_key_bits= */
     ngx_str_t                  default_file;  /* of secrets; no data: none */
-    ngx_uint_t                 secret;        /* type=pem */
+    ngx_uint_t                 type;          /* ngx_etcd_value_type_e */
     ngx_uint_t                 reported;      /* by this worker */
     u_char                    *file;
     ngx_uint_t                 line;

@@ -4,10 +4,9 @@
  */
 
 
-#include <sys/mman.h>
-
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <sys/mman.h>
 #include <ngx_etcd_pem.h>
 #include <ngx_etcd_secret.h>
 #include <ngx_etcd_split.h>
@@ -31,7 +30,7 @@ ngx_etcd_value_change_copy(ngx_etcd_value_map_conf_t *conf,
         size += NGX_ETCD_SPLIT_ROOM(len);
     }
 
-    copy = conf->secret
+    copy = (conf->type == NGX_ETCD_VALUE_PEM)
            ? ngx_etcd_secret_alloc(NGX_ETCD_PEM_ROOM(size), log)
            : ngx_alloc(size, log);
 
@@ -62,7 +61,7 @@ void
 ngx_etcd_value_change_done(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change)
 {
-    if (conf->secret) {
+    if (conf->type == NGX_ETCD_VALUE_PEM) {
         ngx_etcd_secret_free(change);
 
     } else {
@@ -380,7 +379,7 @@ ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
         return NGX_ERROR;
     }
 
-    id.variant = conf->exact << 1 | conf->secret;
+    id.variant = conf->type << 1 | conf->exact;
 
     conf->zone = zone;
     conf->map = ngx_etcd_object_declare(zone, &ngx_etcd_value_object_type, &id);
@@ -397,7 +396,7 @@ ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf, ngx_str_t *ns,
 
     ngx_etcd_zone_unlock(zone);
 
-    if (conf->secret) {
+    if (conf->type == NGX_ETCD_VALUE_PEM) {
         zone->sh->secret = 1;
         ngx_etcd_value_object_hide(zone);
     }
@@ -448,9 +447,16 @@ void
 ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change)
 {
+    ngx_etcd_value_node_t    *node;
     ngx_etcd_value_change_t  *changes;
 
     if (ngx_max(change->value.len, change->table.len) > conf->max_size) {
+        return;
+    }
+
+    node = ngx_etcd_value_map_find(conf, &change->key);
+
+    if (node != NULL && node->modified > change->revision) {
         return;
     }
 

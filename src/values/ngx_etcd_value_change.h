@@ -85,7 +85,10 @@ ngx_int_t ngx_etcd_value_object_declare(ngx_etcd_value_map_conf_t *conf,
  */
 void ngx_etcd_value_object_hide(ngx_etcd_zone_t *zone);
 
-/* Adds a value of a state file.  Called by the master for a new zone. */
+/*
+ * Adds a value of a state file, which has several of a key that is in maps of
+ * several types: the newest stays.  Called by the master for a new zone.
+ */
 void ngx_etcd_value_object_restore(ngx_etcd_value_map_conf_t *conf,
     ngx_etcd_value_change_t *change);
 

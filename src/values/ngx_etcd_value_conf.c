@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_option.h>
 #include <ngx_etcd_pem.h>
 #include <ngx_etcd_split.h>
 #include <ngx_etcd_str.h>
@@ -15,12 +16,26 @@
 /* in place of a control byte: the value is too long */
 #define NGX_ETCD_VALUE_LONG  0xff
 
+/* likewise, with its type: the value is not of the type */
+#define NGX_ETCD_VALUE_NOT   0x80
+
 #define NGX_ETCD_VALUE_MOST  0xffffff
+
+
+static ngx_conf_enum_t  ngx_etcd_value_flags[] = {
+    { ngx_string("0"), 0 },
+    { ngx_string("1"), 1 },
+    { ngx_string("off"), 0 },
+    { ngx_string("on"), 1 },
+    { ngx_string("false"), 0 },
+    { ngx_string("true"), 1 },
+    { ngx_null_string, 0 }
+};
 
 
 static ngx_etcd_value_map_conf_t *
 ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name,
-    ngx_etcd_pattern_t *pattern, ngx_uint_t secret, ngx_pool_t *pool)
+    ngx_etcd_pattern_t *pattern, ngx_uint_t type, ngx_pool_t *pool)
 {
     ngx_uint_t                   i, exact;
     ngx_etcd_value_map_conf_t   *map, **p;
@@ -29,7 +44,7 @@ ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name,
     exact = (pattern->nvariables == 0);
 
     for (i = 0; i < maps->nelts; i++) {
-        if (p[i]->secret == secret
+        if (p[i]->type == type
             && p[i]->exact == exact
             && ngx_etcd_str_equal(&p[i]->literal, &pattern->literal))
         {
@@ -49,7 +64,7 @@ ngx_etcd_value_conf_map(ngx_array_t *maps, ngx_str_t *name,
 
     map->name = *name;
     map->literal = pattern->literal;
-    map->secret = secret;
+    map->type = type;
     map->exact = exact;
 
     return (ngx_etcd_conf_push(maps, map) == NGX_OK) ? map : NULL;
@@ -130,13 +145,13 @@ ngx_etcd_value_conf_raise(ngx_etcd_value_pattern_t *limits,
 
 ngx_etcd_value_map_conf_t *
 ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
-    ngx_etcd_value_pattern_t *pattern, ngx_uint_t secret, ngx_pool_t *pool)
+    ngx_etcd_value_pattern_t *pattern, ngx_uint_t type, ngx_pool_t *pool)
 {
     size_t                      size;
     ngx_etcd_value_pattern_t   *p;
     ngx_etcd_value_map_conf_t  *map;
 
-    map = ngx_etcd_value_conf_map(maps, name, &pattern->pattern, secret, pool);
+    map = ngx_etcd_value_conf_map(maps, name, &pattern->pattern, type, pool);
     if (map == NULL) {
         return NULL;
     }
@@ -158,7 +173,8 @@ ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
     map->limit += p->limit;
     map->split |= p->split;
 
-    size = secret ? NGX_ETCD_PEM_ROOM(p->max_size) : p->max_size;
+    size = (type == NGX_ETCD_VALUE_PEM) ? NGX_ETCD_PEM_ROOM(p->max_size)
+                                        : p->max_size;
 
     if (p->split) {
         size = NGX_ETCD_SPLIT_ROOM(size);
@@ -170,7 +186,7 @@ ngx_etcd_value_conf_add(ngx_array_t *maps, ngx_str_t *name,
 
     map->max_size = size;
 
-    if (!secret) {
+    if (type != NGX_ETCD_VALUE_PEM) {
         map->copy = ngx_palloc(pool, map->max_size);
         if (map->copy == NULL) {
             return NULL;
@@ -225,10 +241,46 @@ ngx_etcd_value_trim(ngx_str_t *value)
 }
 
 
+static ngx_uint_t
+ngx_etcd_value_is(ngx_str_t *value, ngx_uint_t type)
+{
+    ngx_uint_t  sign;
+
+    switch (type) {
+
+    case NGX_ETCD_VALUE_INT:
+        sign = (value->len != 0 && value->data[0] == '-');
+
+        return ngx_atoof(value->data + sign, value->len - sign) != NGX_ERROR;
+
+    case NGX_ETCD_VALUE_SIZE:
+        return ngx_parse_size(value) != NGX_ERROR;
+
+    case NGX_ETCD_VALUE_FLAG:
+        return ngx_etcd_option_enum(ngx_etcd_value_flags, value) != NGX_ERROR;
+
+    default:
+        return 1;
+    }
+}
+
+
+void
+ngx_etcd_value_flag(ngx_str_t *value)
+{
+    if (value->len != 0) {
+        value->data = (u_char *)
+                      (ngx_etcd_option_enum(ngx_etcd_value_flags, value) == 1
+                       ? "1" : "0");
+        value->len = 1;
+    }
+}
+
+
 /* The number of bytes, or of the first control byte, and that byte. */
 
 static uint32_t
-ngx_etcd_value_fault(ngx_str_t *value, size_t max)
+ngx_etcd_value_fault(ngx_str_t *value, size_t max, ngx_uint_t type)
 {
     size_t  i;
 
@@ -238,7 +290,7 @@ ngx_etcd_value_fault(ngx_str_t *value, size_t max)
     }
 
     if (!ngx_etcd_escape_has_control(value->data, value->len)) {
-        return 0;
+        return ngx_etcd_value_is(value, type) ? 0 : NGX_ETCD_VALUE_NOT | type;
     }
 
     for (i = 0; !ngx_etcd_escape_has_control(&value->data[i], 1); i++) {
@@ -268,6 +320,19 @@ ngx_etcd_value_reason(uint64_t source, size_t max, u_char *buf,
                       - buf;
         return;
 
+    case NGX_ETCD_VALUE_NOT | NGX_ETCD_VALUE_INT:
+        ngx_str_set(reason, "value is no integer from -9223372036854775807 to "
+                            "9223372036854775807");
+        return;
+
+    case NGX_ETCD_VALUE_NOT | NGX_ETCD_VALUE_SIZE:
+        ngx_str_set(reason, "value is no size: a number, or one with k or m");
+        return;
+
+    case NGX_ETCD_VALUE_NOT | NGX_ETCD_VALUE_FLAG:
+        ngx_str_set(reason, "value is none of 0, 1, off, on, false, and true");
+        return;
+
     case CR:
         what = "CR";
         break;
@@ -292,12 +357,12 @@ ngx_etcd_value_reason(uint64_t source, size_t max, u_char *buf,
 
 
 ngx_str_t *
-ngx_etcd_value_refuse(ngx_str_t *value, size_t max, u_char *buf,
-    ngx_str_t *reason)
+ngx_etcd_value_refuse(ngx_str_t *value, size_t max, ngx_uint_t type,
+    u_char *buf, ngx_str_t *reason)
 {
     uint64_t  fault;
 
-    fault = ngx_etcd_value_fault(value, max);
+    fault = ngx_etcd_value_fault(value, max, type);
 
     if (fault == 0) {
         return NULL;
@@ -318,11 +383,12 @@ ngx_etcd_value_conf_source(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
 
     limits = ngx_etcd_value_conf_limits(conf, key);
 
-    source = ngx_etcd_siphash_long(value)
+    source = ngx_etcd_siphash(value)
              ^ ((uint64_t) limits.max_size << 32 | limits.split << 31
                 | limits.max_bits);
 
-    fault = conf->secret ? 0 : ngx_etcd_value_fault(value, limits.max_size);
+    fault = (conf->type == NGX_ETCD_VALUE_PEM)
+            ? 0 : ngx_etcd_value_fault(value, limits.max_size, conf->type);
 
     return (fault != 0) ? fault << 32 | (uint32_t) source : source;
 }
@@ -356,8 +422,9 @@ ngx_etcd_value_conf_refuse(ngx_etcd_value_map_conf_t *conf, ngx_str_t *key,
 
     limits = ngx_etcd_value_conf_limits(conf, key);
 
-    if (!conf->secret || value->len > limits.max_size) {
-        return ngx_etcd_value_refuse(value, limits.max_size, buf, reason);
+    if (conf->type != NGX_ETCD_VALUE_PEM || value->len > limits.max_size) {
+        return ngx_etcd_value_refuse(value, limits.max_size, conf->type, buf,
+                                     reason);
     }
 
     why = ngx_etcd_pem_blocks(value, limits.max_bits, scratch);

@@ -3,9 +3,9 @@
  * Copyright (C) nginx-etcd contributors
  *
  * The configuration of value maps, and what a value may be.  Patterns with the
- * same literal part share a map, and those that match the same keys are one.  A
- * key without variables is a pattern, too: it is the literal part, and has a
- * map of its own.
+ * same literal part and type share a map, and those that match the same keys
+ * are one.  A key without variables is a pattern, too: it is the literal part,
+ * and has a map of its own.
  */
 
 
@@ -24,7 +24,7 @@
  * ngx_etcd_value_map_conf_t *, and returns its map.  NULL: no memory.
  */
 ngx_etcd_value_map_conf_t *ngx_etcd_value_conf_add(ngx_array_t *maps,
-    ngx_str_t *name, ngx_etcd_value_pattern_t *pattern, ngx_uint_t secret,
+    ngx_str_t *name, ngx_etcd_value_pattern_t *pattern, ngx_uint_t type,
     ngx_pool_t *pool);
 
 /*
@@ -33,14 +33,17 @@ ngx_etcd_value_map_conf_t *ngx_etcd_value_conf_add(ngx_array_t *maps,
  */
 void ngx_etcd_value_trim(ngx_str_t *value);
 
+/* A valid flag, or an empty text, is "1", "0" or empty for nginx's "if". */
+void ngx_etcd_value_flag(ngx_str_t *value);
+
 /*
- * Returns NULL if a variable may have the value, of at most "max" bytes,
- * otherwise the reason why not, which is written into the buffer.
+ * Returns NULL if a variable may have the value, of at most "max" bytes and of
+ * the type, otherwise the reason why not, which is written into the buffer.
  */
 #define NGX_ETCD_VALUE_REASON  128
 
-ngx_str_t *ngx_etcd_value_refuse(ngx_str_t *value, size_t max, u_char *buf,
-    ngx_str_t *reason);
+ngx_str_t *ngx_etcd_value_refuse(ngx_str_t *value, size_t max, ngx_uint_t type,
+    u_char *buf, ngx_str_t *reason);
 
 /*
  * Returns a number that is another one if the value, or a limit that it is

@@ -686,7 +686,7 @@ ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
     conf = feed->conf;
     mirror = &feed->mirror;
 
-    if (conf->secret) {
+    if (conf->type == NGX_ETCD_VALUE_PEM) {
         ngx_etcd_secret_received = 1;
 
         feed->scratch = ngx_etcd_secret_palloc(pool, conf->max_size);
@@ -743,11 +743,4 @@ ngx_etcd_value_feed_stop(ngx_etcd_value_feed_t *feed)
     }
 
     ngx_etcd_mirror_destroy(&feed->mirror);
-}
-
-
-ngx_uint_t
-ngx_etcd_value_feed_pending(ngx_etcd_value_feed_t *feed)
-{
-    return feed->next < feed->ready || feed->sweep;
 }

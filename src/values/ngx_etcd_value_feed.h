@@ -72,8 +72,6 @@ ngx_int_t ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
 /* Must be called after the watch stream was destroyed. */
 void ngx_etcd_value_feed_stop(ngx_etcd_value_feed_t *feed);
 
-/* Returns 1 while reported changes are not in the zone yet. */
-ngx_uint_t ngx_etcd_value_feed_pending(ngx_etcd_value_feed_t *feed);
 
 
 #endif /* _NGX_ETCD_VALUE_FEED_H_INCLUDED_ */

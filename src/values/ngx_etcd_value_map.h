@@ -35,12 +35,23 @@ typedef enum {
 } ngx_etcd_value_state_e;
 
 
+/* The type of all values of a map: another value is refused. */
+
+typedef enum {
+    NGX_ETCD_VALUE_ANY = 0,
+    NGX_ETCD_VALUE_PEM,              /* certificates and private keys: secret */
+    NGX_ETCD_VALUE_INT,
+    NGX_ETCD_VALUE_SIZE,
+    NGX_ETCD_VALUE_FLAG
+} ngx_etcd_value_type_e;
+
+
 /* All zero but the object: an empty map, not read yet. */
 
 typedef struct {
     ngx_etcd_object_t                object;       /* name: the literal part
                                                       with the namespace;
-                                                      variant: secret, exact */
+                                                      variant: type, exact */
     ngx_etcd_shared_map_t            map;
 
     /* written by the owner only */
@@ -62,7 +73,7 @@ typedef struct {
     ngx_str_t                        literal;      /* without the namespace */
     ngx_array_t                      patterns;     /* of
                                                  ngx_etcd_value_pattern_t * */
-    ngx_uint_t                       secret;       /* type=pem */
+    ngx_uint_t                       type;         /* ngx_etcd_value_type_e */
     ngx_uint_t                       exact;        /* no variables: the literal
                                                       part is the only key */
     ngx_uint_t                       limit;        /* sum of all patterns */

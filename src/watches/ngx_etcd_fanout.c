@@ -37,7 +37,7 @@ ngx_etcd_fanout_end(ngx_etcd_fanout_t *fanout, ngx_etcd_fanout_part_t *part)
 static void
 ngx_etcd_fanout_report(ngx_etcd_fanout_t *fanout, int64_t revision)
 {
-    ngx_etcd_mirror_allowed(&fanout->reported, &fanout->name, &fanout->watch,
+    ngx_etcd_mirror_allowed(&fanout->causes, &fanout->name, &fanout->watch,
                             fanout->log);
 
     fanout->complete(fanout, revision);
@@ -161,18 +161,6 @@ ngx_etcd_fanout_sweep(ngx_etcd_fanout_t *fanout)
 }
 
 
-static ngx_etcd_fanout_part_t *
-ngx_etcd_fanout_find(ngx_etcd_fanout_t *fanout, Etcd__KeyValue *kv,
-    ngx_uint_t create)
-{
-    ngx_str_t  key;
-
-    key = ngx_etcd_bytes_str(&kv->key);
-
-    return fanout->find(fanout, &key, create);
-}
-
-
 /* Keys of a part come one after another: passes runs of keys. */
 
 static ngx_int_t
@@ -180,6 +168,7 @@ ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 {
     size_t                   i, from;
     ngx_int_t                rc;
+    ngx_str_t                key;
     ngx_etcd_fanout_t       *fanout;
     ngx_etcd_fanout_part_t  *part, *next;
 
@@ -192,7 +181,12 @@ ngx_etcd_fanout_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
     }
 
     for (i = 0; i <= n; i++) {
-        next = (i < n) ? ngx_etcd_fanout_find(fanout, kvs[i], 1) : NULL;
+        next = NULL;
+
+        if (i < n) {
+            key = ngx_etcd_bytes_str(&kvs[i]->key);
+            next = fanout->find(fanout, &key, 1);
+        }
 
         if (next == part && i < n) {
             continue;
@@ -305,7 +299,7 @@ static void
 ngx_etcd_fanout_refuse(ngx_etcd_fanout_t *fanout,
     ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_etcd_mirror_denied(&fanout->reported, &fanout->name, &fanout->watch,
+    ngx_etcd_mirror_denied(&fanout->causes, &fanout->name, &fanout->watch,
                            status, text, fanout->log);
 
     fanout->denied(fanout, status);

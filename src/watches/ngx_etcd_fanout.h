@@ -95,7 +95,7 @@ struct ngx_etcd_fanout_s {
     ngx_queue_t                  listed;       /* parts whose list has to be
                                                   ended */
     ngx_event_t                  finish;       /* posted: ends lists */
-    ngx_etcd_grpc_status_e       reported;     /* last status logged */
+    ngx_etcd_causes_t            causes;       /* of refusals, logged */
     ngx_log_t                   *log;
     uint64_t                     sum;          /* of the keys of all parts */
     ngx_etcd_mirror_audit_t      audit;

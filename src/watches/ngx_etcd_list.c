@@ -21,13 +21,13 @@ ngx_etcd_list_drop(ngx_etcd_list_t *list)
 
     ngx_etcd_event_stop(&list->work);
 
-    if (list->page != NULL) {
-        ngx_destroy_pool(list->page->pool);
-        list->page = NULL;
+    if (list->pages.current != NULL) {
+        ngx_destroy_pool(list->pages.current->pool);
+        list->pages.current = NULL;
     }
 
-    while (!ngx_queue_empty(&list->pages)) {
-        q = ngx_queue_head(&list->pages);
+    while (!ngx_queue_empty(&list->pages.waiting)) {
+        q = ngx_queue_head(&list->pages.waiting);
         ngx_queue_remove(q);
 
         page = ngx_queue_data(q, ngx_etcd_list_page_t, queue);
@@ -129,22 +129,6 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
 
 static void
-ngx_etcd_list_begin(ngx_etcd_list_t *list)
-{
-    list->begun = 1;
-    list->history = list->cluster->history;
-
-    if (list->pinned == 0) {
-        list->revision = list->page->revision;
-    }
-
-    if (list->begin != NULL) {
-        list->begin(list);
-    }
-}
-
-
-static void
 ngx_etcd_list_unusable(ngx_etcd_list_t *list)
 {
     ngx_str_t  text = ngx_string("the response could not be used");
@@ -163,7 +147,7 @@ ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from, size_t n,
     ngx_uint_t            exceeded;
     ProtobufCBinaryData  *packed;
 
-    packed = list->page->kvs + from;
+    packed = list->pages.current->kvs + from;
 
     for (i = 0; i < n; i++) {
         kvs[i] = (Etcd__KeyValue *) ngx_etcd_message_unpack(
@@ -178,39 +162,21 @@ ngx_etcd_list_unpack(ngx_etcd_list_t *list, size_t from, size_t n,
 }
 
 
-/* Returns the key and a zero byte, after their length; NULL: no memory. */
-
-static u_char *
-ngx_etcd_list_after(ngx_etcd_list_t *list, ProtobufCBinaryData *key)
-{
-    u_char  *next;
-
-    next = ngx_alloc(sizeof(size_t) + key->len + 1, list->cluster->log);
-
-    if (next != NULL) {
-        *(size_t *) next = key->len + 1;
-        ngx_memcpy(next + sizeof(size_t), key->data, key->len);
-        next[sizeof(size_t) + key->len] = '\0';
-    }
-
-    return next;
-}
-
-
 /*
- * The next page starts at the last key of this page and a zero byte.  A stream
- * may end after each chunk.
+ * The next page starts at the last key of this page and a zero byte, which are
+ * kept after their length.  A stream may end after each chunk.
  */
 
 static ngx_int_t
 ngx_etcd_list_advance(ngx_etcd_list_t *list)
 {
     u_char                *next;
+    size_t                 len;
     ngx_pool_t            *pool;
     Etcd__KeyValue        *last;
     ngx_etcd_list_page_t  *page;
 
-    page = list->page;
+    page = list->pages.current;
 
     if (page->n == 0 || !(page->more || page->chunk)) {
         return NGX_OK;
@@ -224,7 +190,14 @@ ngx_etcd_list_advance(ngx_etcd_list_t *list)
     next = NULL;
 
     if (ngx_etcd_list_unpack(list, page->n - 1, 1, &last, pool) == NGX_OK) {
-        next = ngx_etcd_list_after(list, &last->key);
+        len = last->key.len;
+        next = ngx_alloc(sizeof(size_t) + len + 1, list->cluster->log);
+
+        if (next != NULL) {
+            *(size_t *) next = len + 1;
+            ngx_memcpy(next + sizeof(size_t), last->key.data, len);
+            next[sizeof(size_t) + len] = '\0';
+        }
     }
 
     ngx_destroy_pool(pool);
@@ -249,19 +222,29 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
     ngx_queue_t           *q;
     ngx_etcd_list_page_t  *page;
 
-    q = ngx_queue_head(&list->pages);
+    q = ngx_queue_head(&list->pages.waiting);
     ngx_queue_remove(q);
-    list->npages--;
+    list->pages.n--;
 
     page = ngx_queue_data(q, ngx_etcd_list_page_t, queue);
 
-    list->page = page;
-    list->taken = 0;
+    list->pages.current = page;
+    list->pages.taken = 0;
 
-    ngx_etcd_list_stream_hold(&list->stream, !ngx_queue_empty(&list->pages));
+    ngx_etcd_list_stream_hold(&list->stream,
+                              !ngx_queue_empty(&list->pages.waiting));
 
     if (!list->begun) {
-        ngx_etcd_list_begin(list);
+        list->begun = 1;
+        list->history = list->cluster->history.changes;
+
+        if (list->pinned == 0) {
+            list->revision = page->revision;
+        }
+
+        if (list->begin != NULL) {
+            list->begin(list);
+        }
     }
 
     if (list->revision <= 0) {
@@ -291,10 +274,10 @@ ngx_etcd_list_turn(ngx_etcd_list_t *list)
 static void
 ngx_etcd_list_add(ngx_etcd_list_t *list, ngx_etcd_list_page_t *page)
 {
-    ngx_queue_insert_tail(&list->pages, &page->queue);
-    list->npages++;
+    ngx_queue_insert_tail(&list->pages.waiting, &page->queue);
+    list->pages.n++;
 
-    if (list->page == NULL) {
+    if (list->pages.current == NULL) {
         ngx_etcd_list_turn(list);
     }
 }
@@ -326,7 +309,7 @@ ngx_etcd_list_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
     /* one may be passed on, and no other waits */
 
-    page = &list->own[list->page == &list->own[0]];
+    page = &list->pages.own[list->pages.current == &list->pages.own[0]];
 
     page->pool = pool;
     page->n = response->n_kvs;
@@ -343,26 +326,6 @@ ngx_etcd_list_answer(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 }
 
 
-/* A Range, whose keys are unpacked later, piece by piece. */
-
-static void
-ngx_etcd_list_init_unary(ngx_etcd_list_t *list)
-{
-    ngx_etcd_unary_t  *unary;
-
-    unary = &list->unary;
-
-    unary->cluster = list->cluster;
-    unary->method = "/etcdserverpb.KV/Range";
-    unary->name = "range";
-    unary->request = &list->request.base;
-    unary->response = &etcd__nested_range_response__descriptor;
-    unary->idempotent = 1;
-    unary->done = ngx_etcd_list_answer;
-    unary->data = list;
-}
-
-
 static ngx_int_t
 ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
     Etcd__NestedRangeResponse *response, ngx_pool_t *pool)
@@ -374,7 +337,7 @@ ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
 
     /* within a window, which is granted, chunks may be many */
 
-    if (list->npages == NGX_ETCD_LIST_QUEUE) {
+    if (list->pages.n == NGX_ETCD_LIST_QUEUE) {
         return NGX_ERROR;
     }
 
@@ -388,7 +351,7 @@ ngx_etcd_list_chunk(ngx_etcd_list_stream_t *stream,
     page->kvs = response->kvs;
     page->chunk = 1;
 
-    ngx_etcd_list_stream_hold(stream, list->page != NULL);
+    ngx_etcd_list_stream_hold(stream, list->pages.current != NULL);
 
     ngx_etcd_list_add(list, page);
 
@@ -454,12 +417,12 @@ ngx_etcd_list_streamed(ngx_etcd_list_stream_t *stream,
                       ngx_etcd_grpc_status_name(status), text);
     }
 
-    if (list->page == NULL) {
+    if (list->pages.current == NULL) {
         ngx_etcd_list_go_on(list);
 
     } else if (list->more
-               && !list->page->chunk
-               && ngx_queue_empty(&list->pages))
+               && !list->pages.current->chunk
+               && ngx_queue_empty(&list->pages.waiting))
     {
         /* no chunk came: the next key is known */
 
@@ -476,13 +439,13 @@ ngx_etcd_list_next(ngx_etcd_list_t *list)
     size_t                 n, left, bytes;
     ngx_etcd_list_page_t  *page;
 
-    page = list->page;
-    left = ngx_min(page->n - list->taken, NGX_ETCD_LIST_PIECE);
+    page = list->pages.current;
+    left = ngx_min(page->n - list->pages.taken, NGX_ETCD_LIST_PIECE);
     bytes = 0;
 
     for (n = 0; n < left; n++) {
 
-        bytes += page->kvs[list->taken + n].len;
+        bytes += page->kvs[list->pages.taken + n].len;
 
         if (n > 0 && bytes > NGX_ETCD_LIST_BYTES) {
             break;
@@ -509,7 +472,7 @@ ngx_etcd_list_piece(ngx_etcd_list_t *list, size_t n)
         return NGX_ERROR;
     }
 
-    rc = ngx_etcd_list_unpack(list, list->taken, n, kvs, pool);
+    rc = ngx_etcd_list_unpack(list, list->pages.taken, n, kvs, pool);
 
     if (rc == NGX_OK) {
         rc = list->keys(list, kvs, n);
@@ -529,7 +492,7 @@ ngx_etcd_list_work(ngx_event_t *ev)
     ngx_etcd_list_page_t  *page;
 
     list = ev->data;
-    page = list->page;
+    page = list->pages.current;
 
     if (page == NULL) {
         ngx_etcd_list_go_on(list);
@@ -543,17 +506,17 @@ ngx_etcd_list_work(ngx_event_t *ev)
         return;
     }
 
-    list->taken += n;
+    list->pages.taken += n;
 
-    if (list->taken < page->n) {
+    if (list->pages.taken < page->n) {
         ngx_post_event(&list->work, &ngx_posted_next_events);
         return;
     }
 
-    list->page = NULL;
+    list->pages.current = NULL;
     ngx_destroy_pool(page->pool);
 
-    if (ngx_queue_empty(&list->pages)) {
+    if (ngx_queue_empty(&list->pages.waiting)) {
         ngx_etcd_list_go_on(list);
 
     } else {
@@ -565,6 +528,8 @@ ngx_etcd_list_work(ngx_event_t *ev)
 void
 ngx_etcd_list_start(ngx_etcd_list_t *list)
 {
+    ngx_etcd_unary_t  *unary;
+
     list->running = 1;
     list->begun = 0;
     list->revision = list->pinned;
@@ -574,15 +539,26 @@ ngx_etcd_list_start(ngx_etcd_list_t *list)
         list->limit = NGX_ETCD_LIST_PAGE;
     }
 
-    ngx_etcd_list_init_unary(list);
+    /* a Range, whose keys are unpacked later, piece by piece */
+
+    unary = &list->unary;
+
+    unary->cluster = list->cluster;
+    unary->method = "/etcdserverpb.KV/Range";
+    unary->name = "range";
+    unary->request = &list->request.base;
+    unary->response = &etcd__nested_range_response__descriptor;
+    unary->idempotent = 1;
+    unary->done = ngx_etcd_list_answer;
+    unary->data = list;
 
     list->stream.cluster = list->cluster;
     list->stream.chunk = ngx_etcd_list_chunk;
     list->stream.done = ngx_etcd_list_streamed;
     list->stream.data = list;
 
-    ngx_queue_init(&list->pages);
-    list->npages = 0;
+    ngx_queue_init(&list->pages.waiting);
+    list->pages.n = 0;
 
     ngx_etcd_event_init(&list->work, ngx_etcd_list_work, list,
                         list->cluster->log);

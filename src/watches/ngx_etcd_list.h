@@ -48,6 +48,17 @@ typedef struct {
 } ngx_etcd_list_page_t;
 
 
+/* the pages of a list that came */
+
+typedef struct {
+    ngx_etcd_list_page_t         own[2];       /* of Range, and not chunks */
+    ngx_etcd_list_page_t        *current;      /* being passed on */
+    size_t                       taken;        /* keys of it, passed on */
+    ngx_queue_t                  waiting;      /* the next ones */
+    ngx_uint_t                   n;            /* of these */
+} ngx_etcd_list_pages_t;
+
+
 struct ngx_etcd_list_s {
     /* set by the caller, the rest zeroed */
 
@@ -90,11 +101,7 @@ struct ngx_etcd_list_s {
     ngx_etcd_list_stream_t       stream;
     int64_t                      revision;
     u_char                      *next;        /* first key of the next page */
-    ngx_etcd_list_page_t         own[2];      /* of Range, and not chunks */
-    ngx_etcd_list_page_t        *page;        /* being passed on */
-    ngx_queue_t                  pages;       /* the next ones that came */
-    ngx_uint_t                   npages;
-    size_t                       taken;       /* keys passed on */
+    ngx_etcd_list_pages_t        pages;
     ngx_uint_t                   connection;  /* has answered the last page */
     ngx_uint_t                   history;     /* the cluster's, of the first
                                                  page */
@@ -111,7 +118,7 @@ void ngx_etcd_list_start(ngx_etcd_list_t *list);
 
 /* Returns 1 if the list has keys of a former history (ngx_etcd_history.h). */
 #define ngx_etcd_list_outdated(list)                                          \
-    ((list)->begun && (list)->history != (list)->cluster->history)
+    ((list)->begun && (list)->history != (list)->cluster->history.changes)
 
 /* No handler is called any more; does nothing if no list is running. */
 void ngx_etcd_list_cancel(ngx_etcd_list_t *list);

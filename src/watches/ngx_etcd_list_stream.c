@@ -32,24 +32,6 @@ ngx_etcd_list_stream_unpack(Etcd__RangeStreamResponse *message,
 }
 
 
-static ngx_uint_t
-ngx_etcd_list_stream_is_usable(ngx_etcd_list_stream_t *stream,
-    Etcd__NestedRangeResponse *response)
-{
-    /* without a limit, nothing remains after the header */
-
-    if (stream->complete || response->more) {
-        return 0;
-    }
-
-    if (response->header == NULL) {
-        return response->n_kvs != 0;
-    }
-
-    return response->header->revision >= stream->revision;
-}
-
-
 static ngx_int_t
 ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
     ProtobufCMessage *message, ngx_pool_t *pool)
@@ -61,13 +43,24 @@ ngx_etcd_list_stream_message(ngx_etcd_grpc_call_t *call,
     response = ngx_etcd_list_stream_unpack(
                                 (Etcd__RangeStreamResponse *) message, pool);
 
-    if (response == NULL
-        || !ngx_etcd_list_stream_is_usable(stream, response))
-    {
+    /* without a limit, nothing remains after the header */
+
+    if (response == NULL || stream->complete || response->more) {
         return NGX_ERROR;
     }
 
-    if (response->header != NULL) {
+    if (response->header == NULL) {
+
+        if (response->n_kvs == 0) {
+            return NGX_ERROR;
+        }
+
+    } else {
+
+        if (response->header->revision < stream->revision) {
+            return NGX_ERROR;
+        }
+
         stream->complete = 1;
 
         if (!stream->serializable) {

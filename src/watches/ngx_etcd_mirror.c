@@ -12,40 +12,30 @@
 
 
 void
-ngx_etcd_mirror_denied(ngx_etcd_grpc_status_e *reported, ngx_str_t *name,
+ngx_etcd_mirror_denied(ngx_etcd_causes_t *causes, ngx_str_t *name,
     ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status, ngx_str_t *text,
     ngx_log_t *log)
 {
     ngx_uint_t  level;
 
-    level = (*reported == status) ? NGX_LOG_INFO : NGX_LOG_ERR;
+    /* the user's fault concerns the whole cluster, and was logged for it */
 
-    if (status == NGX_ETCD_GRPC_UNAUTHENTICATED) {
-
-        /* the fault concerns the whole cluster, and was logged for it */
-
-        level = NGX_LOG_DEBUG;
-    }
+    level = (status == NGX_ETCD_GRPC_UNAUTHENTICATED)
+            ? NGX_LOG_DEBUG : ngx_etcd_cause_level(causes, status, text);
 
     ngx_log_error(level, log, 0, "%V: %s \"%V\" cannot be read: %s: %V", name,
                   watch->exact ? "key" : "prefix", &watch->prefix,
                   ngx_etcd_grpc_status_name(status), text);
-
-    if (status != NGX_ETCD_GRPC_UNAUTHENTICATED) {
-        *reported = status;
-    }
 }
 
 
 void
-ngx_etcd_mirror_allowed(ngx_etcd_grpc_status_e *reported, ngx_str_t *name,
+ngx_etcd_mirror_allowed(ngx_etcd_causes_t *causes, ngx_str_t *name,
     ngx_etcd_watch_t *watch, ngx_log_t *log)
 {
-    if (*reported == NGX_ETCD_GRPC_OK) {
+    if (!ngx_etcd_cause_forget(causes)) {
         return;
     }
-
-    *reported = NGX_ETCD_GRPC_OK;
 
     ngx_log_error(NGX_LOG_NOTICE, log, 0, "%V: %s \"%V\" can be read again",
                   name, watch->exact ? "key" : "prefix", &watch->prefix);
@@ -136,8 +126,8 @@ ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
 
     ngx_etcd_mirror_audit_void(&mirror->audit);
 
-    mirror->generation++;
-    mirror->sweep = NULL;
+    mirror->sweep.generation++;
+    mirror->sweep.next = NULL;
     mirror->listing = 1;
     mirror->synced = 0;
 
@@ -149,7 +139,7 @@ ngx_etcd_mirror_list(ngx_etcd_watch_t *watch)
         mirror->distrust = 1;
     }
 
-    if (mirror->history != cluster->history) {
+    if (mirror->history != cluster->history.changes) {
         mirror->distrust = 1;
 
         if (mirror->foreign != NULL) {
@@ -180,7 +170,7 @@ ngx_etcd_mirror_remove(ngx_etcd_mirror_t *mirror,
 
 /*
  * Removes entries that are not in the list.  NGX_AGAIN: others are left.  No
- * event is applied in between, so mirror->sweep stays an entry.
+ * event is applied in between, so mirror->sweep.next stays an entry.
  */
 
 static ngx_int_t
@@ -192,44 +182,31 @@ ngx_etcd_mirror_sweep(ngx_etcd_mirror_t *mirror)
     ngx_etcd_mirror_entry_t  *entry;
 
     until = ngx_etcd_time_budget_now() + NGX_ETCD_TIME_BUDGET;
-    left = (mirror->piece != 0) ? mirror->piece : NGX_ETCD_MIRROR_PIECE;
+    left = (mirror->sweep.piece != 0) ? mirror->sweep.piece
+                                      : NGX_ETCD_MIRROR_PIECE;
 
-    q = (mirror->sweep != NULL) ? mirror->sweep
+    q = (mirror->sweep.next != NULL) ? mirror->sweep.next
                                 : ngx_queue_head(&mirror->entries.queue);
 
     while (q != ngx_queue_sentinel(&mirror->entries.queue)) {
 
         if (left == 0 || ngx_etcd_time_budget_now() >= until) {
-            mirror->sweep = q;
+            mirror->sweep.next = q;
             return NGX_AGAIN;
         }
 
         entry = ngx_queue_data(q, ngx_etcd_mirror_entry_t, queue);
         q = ngx_queue_next(q);
 
-        if (entry->generation != mirror->generation) {
+        if (entry->generation != mirror->sweep.generation) {
             ngx_etcd_mirror_remove(mirror, entry, entry->mod_revision);
             left--;
         }
     }
 
-    mirror->sweep = q;
+    mirror->sweep.next = q;
 
     return NGX_OK;
-}
-
-
-/* Returns 1 if a listed key is the one that the entry already has. */
-
-static ngx_uint_t
-ngx_etcd_mirror_same(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
-    Etcd__KeyValue *kv)
-{
-    return entry != NULL
-           && !mirror->distrust
-           && entry->mod_revision == kv->mod_revision
-           && (entry->create_revision == kv->create_revision
-               || (entry->create_revision == 0 && mirror->entries.keep == 0));
 }
 
 
@@ -248,7 +225,14 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
 
     entries = &mirror->entries;
 
-    same = listed && ngx_etcd_mirror_same(mirror, entry, kv);
+    /* the entry may have what is listed */
+
+    same = listed
+           && entry != NULL
+           && !mirror->distrust
+           && entry->mod_revision == kv->mod_revision
+           && (entry->create_revision == kv->create_revision
+               || (entry->create_revision == 0 && entries->keep == 0));
 
     ngx_str_null(&value);
 
@@ -283,7 +267,7 @@ ngx_etcd_mirror_put(ngx_etcd_mirror_t *mirror, ngx_etcd_mirror_entry_t *entry,
     ngx_etcd_mirror_entry_place(entries, entry);
 
     if (listed) {
-        entry->generation = mirror->generation;
+        entry->generation = mirror->sweep.generation;
     }
 
     if (same) {
@@ -344,7 +328,7 @@ ngx_etcd_mirror_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 static void
 ngx_etcd_mirror_report(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_etcd_mirror_allowed(&mirror->reported, &mirror->name, &mirror->watch,
+    ngx_etcd_mirror_allowed(&mirror->causes, &mirror->name, &mirror->watch,
                             mirror->entries.table.log);
 
     mirror->refused = 0;
@@ -372,7 +356,7 @@ ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
     mirror->distrust = 0;
     mirror->listed = revision;
     mirror->revision = 0;
-    mirror->history = watch->stream->cluster->history;
+    mirror->history = watch->stream->cluster->history.changes;
 
     mirror->relisted = 1;
     ngx_etcd_mirror_report(mirror, revision);
@@ -384,7 +368,7 @@ static void
 ngx_etcd_mirror_refuse(ngx_etcd_mirror_t *mirror, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_etcd_mirror_denied(&mirror->reported, &mirror->name, &mirror->watch,
+    ngx_etcd_mirror_denied(&mirror->causes, &mirror->name, &mirror->watch,
                            status, text, mirror->entries.table.log);
 
     mirror->refused = 1;
@@ -461,7 +445,7 @@ ngx_etcd_mirror_join(ngx_etcd_mirror_t *mirror,
 
     mirror->synced = (watch->revision != 0);
     mirror->revision = watch->revision;
-    mirror->history = stream->cluster->history;
+    mirror->history = stream->cluster->history.changes;
 }
 
 
@@ -559,7 +543,7 @@ ngx_etcd_mirror_covers(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
     return mirror->synced
            && mirror->revision >= revision
-           && mirror->history == mirror->watch.stream->cluster->history;
+           && mirror->history == mirror->watch.stream->cluster->history.changes;
 }
 
 

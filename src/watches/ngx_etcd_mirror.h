@@ -37,6 +37,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_mirror_audit.h>
 #include <ngx_etcd_mirror_entry.h>
 #include <ngx_etcd_watch.h>
@@ -52,6 +53,18 @@
 
 
 typedef struct ngx_etcd_mirror_s  ngx_etcd_mirror_t;
+
+
+/* removes entries that a list does not have */
+
+typedef struct {
+    uint32_t                     generation;   /* of the last list */
+    ngx_queue_t                 *next;         /* the next entry that may be
+                                                  missing in it; NULL: the first
+                                                  one */
+    ngx_uint_t                   piece;        /* entries removed at a time; 0:
+                                                  _MIRROR_PIECE */
+} ngx_etcd_mirror_sweep_t;
 
 
 /*
@@ -140,16 +153,10 @@ struct ngx_etcd_mirror_s {
     /* private */
 
     unsigned                     started:1;
-    ngx_uint_t                   piece;        /* entries removed at a time; 0:
-                                                  _MIRROR_PIECE */
-    ngx_queue_t                 *sweep;        /* the next entry that may be
-                                                  missing in the list; NULL: the
-                                                  first one */
-    uint32_t                     generation;   /* of the last list */
+    ngx_etcd_mirror_sweep_t      sweep;
     int64_t                      listed;       /* revision of the last list */
-    ngx_uint_t                   history;      /* cluster->history */
-    ngx_etcd_grpc_status_e       reported;     /* last status logged; OK:
-                                                  none */
+    ngx_uint_t                   history;      /* cluster->history.changes */
+    ngx_etcd_causes_t            causes;       /* of refusals, logged */
     ngx_etcd_mirror_audit_t      audit;
 };
 
@@ -236,15 +243,12 @@ ngx_etcd_mirror_entry_t *ngx_etcd_mirror_next(ngx_etcd_mirror_t *mirror,
  * is over.
  */
 
-/*
- * "reported" is the last status that was logged, NGX_ETCD_GRPC_OK at first; the
- * name is the prefix of the message.
- */
-void ngx_etcd_mirror_denied(ngx_etcd_grpc_status_e *reported, ngx_str_t *name,
+/* The name is the prefix of the message. */
+void ngx_etcd_mirror_denied(ngx_etcd_causes_t *causes, ngx_str_t *name,
     ngx_etcd_watch_t *watch, ngx_etcd_grpc_status_e status, ngx_str_t *text,
     ngx_log_t *log);
-void ngx_etcd_mirror_allowed(ngx_etcd_grpc_status_e *reported,
-    ngx_str_t *name, ngx_etcd_watch_t *watch, ngx_log_t *log);
+void ngx_etcd_mirror_allowed(ngx_etcd_causes_t *causes, ngx_str_t *name,
+    ngx_etcd_watch_t *watch, ngx_log_t *log);
 
 
 #endif /* _NGX_ETCD_MIRROR_H_INCLUDED_ */

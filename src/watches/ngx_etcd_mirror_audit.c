@@ -130,7 +130,7 @@ ngx_etcd_mirror_audit_compare(ngx_etcd_mirror_audit_t *audit)
                   audit->watch->exact ? "key" : "prefix",
                   &audit->watch->prefix, run->revision);
 
-    cluster->repairs++;
+    cluster->counts.repairs++;
     cluster->changed(cluster->data);
 
     /* calls ngx_etcd_mirror_audit_void(), which ends this audit */

@@ -38,6 +38,8 @@ typedef struct {
      */
     ngx_str_t                    value;
 
+    unsigned                     apart:1;      /* the consumer's: counted apart
+                                                  */
     /* private */
 
     uint32_t                     generation;   /* of the last list with the

@@ -154,7 +154,7 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response)
     }
 
     cluster = verify->proof->cluster;
-    cluster->resyncs++;
+    cluster->counts.resyncs++;
 
     ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": the watch differs "
@@ -384,47 +384,6 @@ ngx_etcd_verify_reached(ngx_etcd_verify_t *verify)
     if (verify->awaited != 0 && *verify->revision >= verify->awaited) {
         ngx_etcd_verify_proved(verify, verify->asked);
     }
-}
-
-
-void
-ngx_etcd_verify_arriving(ngx_etcd_verify_t *verify)
-{
-    verify->behind = 0;
-}
-
-
-void
-ngx_etcd_verify_count(ngx_etcd_verify_t *verify, Etcd__Event **events, size_t n)
-{
-    size_t  i;
-
-    for (i = 0; i < n; i++) {
-
-        if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
-            verify->nkeys--;
-
-        } else if (events[i]->kv->version == 1) {
-            verify->nkeys++;
-        }
-    }
-}
-
-
-void
-ngx_etcd_proof_init(ngx_etcd_proof_t *proof)
-{
-    proof->verify.proof = proof;
-    proof->verify.range = &proof->range;
-}
-
-
-void
-ngx_etcd_proof_done(ngx_etcd_proof_t *proof)
-{
-    proof->cluster->current = 0;
-
-    ngx_etcd_verify_stop(&proof->verify);
 }
 
 

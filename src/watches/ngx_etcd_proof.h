@@ -191,18 +191,6 @@ void ngx_etcd_verify_stop(ngx_etcd_verify_t *verify);
 /* The watch has reported all events up to *revision. */
 void ngx_etcd_verify_reached(ngx_etcd_verify_t *verify);
 
-/* More events are about to be reported: the watch is not behind. */
-void ngx_etcd_verify_arriving(ngx_etcd_verify_t *verify);
-
-/* The events may change the number of keys. */
-void ngx_etcd_verify_count(ngx_etcd_verify_t *verify, Etcd__Event **events,
-    size_t n);
-
-
-void ngx_etcd_proof_init(ngx_etcd_proof_t *proof);
-
-/* After this, nothing is a proof any more. */
-void ngx_etcd_proof_done(ngx_etcd_proof_t *proof);
 
 /*
  * Tells a watched key, with the namespace.  The first one is copied, and read.

@@ -39,7 +39,7 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 {
     ngx_etcd_watch_t *watch = list->data;
 
-    watch->volume = 0;
+    watch->resume.volume = 0;
     watch->verify.nkeys = 0;
     watch->pieces.split = 0;
     watch->list(watch);
@@ -56,7 +56,7 @@ ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
     watch->verify.nkeys += n;
 
     for (i = 0; i < n; i++) {
-        watch->volume += kvs[i]->key.len + kvs[i]->value.len;
+        watch->resume.volume += kvs[i]->key.len + kvs[i]->value.len;
         ngx_etcd_watch_range_strip(&watch->range, &kvs[i]->key);
     }
 
@@ -69,7 +69,7 @@ ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
 static void
 ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
 {
-    watch->missed = 0;
+    watch->resume.missed = 0;
     watch->revision = revision;
     watch->listed(watch, revision);
     watch->foreign = 0;
@@ -78,7 +78,7 @@ ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
         return;
     }
 
-    ngx_etcd_watch_events_release(&watch->pieces);
+    ngx_etcd_watch_events_hold(&watch->pieces, 0);
 }
 
 
@@ -87,8 +87,8 @@ ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
 static void
 ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 {
-    if (watch->state == NGX_ETCD_WATCH_LISTING || watch->listing) {
-        watch->listing = 0;
+    if (watch->state == NGX_ETCD_WATCH_LISTING || watch->resume.listing) {
+        watch->resume.listing = 0;
         ngx_etcd_list_cancel(&watch->reader);
         watch->stream->nlisting--;
     }
@@ -110,7 +110,7 @@ ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 {
     /*
      * A part of a revision was passed on.  Its events must not come again,
-     * because ngx_etcd_verify_count() counts keys: list instead.
+     * because ngx_etcd_watch_events() counts keys: list instead.
      */
 
     if (watch->pieces.split) {
@@ -128,11 +128,11 @@ ngx_etcd_watch_rest(ngx_etcd_watch_t *watch)
 static void
 ngx_etcd_watch_replay(ngx_etcd_watch_t *watch)
 {
-    watch->list_first = (watch->revision == 0);
+    watch->resume.list_first = (watch->revision == 0);
 
     ngx_etcd_watch_detach(watch);
 
-    watch->missed = 0;
+    watch->resume.missed = 0;
     ngx_etcd_watch_rest(watch);
 }
 
@@ -170,8 +170,8 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     stream->nlisting--;
 
-    active = watch->listing;
-    watch->listing = 0;
+    active = watch->resume.listing;
+    watch->resume.listing = 0;
 
     if (!active) {
         watch->state = NGX_ETCD_WATCH_LISTED;
@@ -179,10 +179,14 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     if (status == NGX_ETCD_GRPC_OK) {
         watch->failures = 0;
-        ngx_etcd_watch_stream_listed(stream, revision);
+
+        if (stream->doubted) {
+            stream->doubted = 0;
+            stream->cluster->revision = revision;
+        }
 
         if (!active) {
-            watch->list_first = 0;
+            watch->resume.list_first = 0;
             ngx_etcd_watch_events_behind(&watch->pieces, 1);
         }
 
@@ -261,7 +265,18 @@ ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
 {
     ngx_etcd_watch_t *watch = data;
 
-    ngx_etcd_verify_count(&watch->verify, events, n);
+    size_t  i;
+
+    for (i = 0; i < n; i++) {
+
+        if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
+            watch->verify.nkeys--;
+
+        } else if (events[i]->kv->version == 1) {
+            watch->verify.nkeys++;
+        }
+    }
+
     watch->events(watch, events, n, watch->revision);
     ngx_etcd_verify_reached(&watch->verify);
 }
@@ -274,29 +289,14 @@ ngx_etcd_watch_overflow(void *data)
 }
 
 
-static void
-ngx_etcd_watch_init_pieces(ngx_etcd_watch_t *watch)
-{
-    ngx_etcd_watch_events_t  *pieces;
-
-    pieces = &watch->pieces;
-
-    pieces->stream = watch->stream;
-    pieces->range = &watch->range;
-    pieces->revision = &watch->revision;
-    pieces->events = ngx_etcd_watch_events;
-    pieces->overflow = ngx_etcd_watch_overflow;
-    pieces->read = ngx_etcd_watch_read;
-    pieces->data = watch;
-}
-
+/* Returns 1 if events have arrived that can be passed on and were not. */
 
 static ngx_uint_t
 ngx_etcd_watch_pending(void *data)
 {
     ngx_etcd_watch_t *watch = data;
 
-    return ngx_etcd_watch_events_pending(&watch->pieces);
+    return watch->pieces.buffering && watch->pieces.whole != 0;
 }
 
 
@@ -343,8 +343,9 @@ ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
 ngx_int_t
 ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
 {
-    ngx_pool_t          *pool;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_pool_t               *pool;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_watch_events_t  *pieces;
 
     cluster = stream->cluster;
     pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
@@ -369,7 +370,16 @@ ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
     ngx_etcd_event_init_timer(&watch->timer, ngx_etcd_watch_timer, watch,
                               cluster->log);
 
-    ngx_etcd_watch_init_pieces(watch);
+    pieces = &watch->pieces;
+
+    pieces->stream = stream;
+    pieces->range = &watch->range;
+    pieces->revision = &watch->revision;
+    pieces->events = ngx_etcd_watch_events;
+    pieces->overflow = ngx_etcd_watch_overflow;
+    pieces->read = ngx_etcd_watch_read;
+    pieces->data = watch;
+
     ngx_etcd_watch_init_verify(watch);
 
     ngx_etcd_watch_rest(watch);
@@ -377,8 +387,11 @@ ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
 
     watch->member.handlers = &ngx_etcd_watch_handlers;
     watch->member.data = watch;
+    watch->member.stream = stream;
 
-    ngx_etcd_watch_stream_add(stream, &watch->member, &watch->range.key);
+    ngx_etcd_proof_know(&stream->proof, &watch->range.key);
+
+    ngx_queue_insert_tail(&stream->members, &watch->member.queue);
     ngx_etcd_watch_stream_advance(stream);
 
     return NGX_OK;
@@ -398,7 +411,7 @@ ngx_etcd_watch_remove(ngx_etcd_watch_t *watch)
     ngx_etcd_watch_detach(watch);
     ngx_etcd_watch_events_behind(&watch->pieces, 0);
 
-    ngx_etcd_watch_stream_remove(&watch->member);
+    ngx_queue_remove(&watch->member.queue);
 
     return NGX_OK;
 }
@@ -448,13 +461,15 @@ ngx_etcd_watch_advance(void *data)
 
     int64_t                   revision;
     ngx_int_t                 rc;
+    ngx_etcd_watch_resume_t  *resume;
     ngx_etcd_watch_stream_t  *stream;
 
     stream = watch->stream;
+    resume = &watch->resume;
 
     if (watch->state == NGX_ETCD_WATCH_NEW) {
 
-        if (watch->prompt && !watch->list_first) {
+        if (watch->prompt && !resume->list_first) {
             watch->state = NGX_ETCD_WATCH_LISTED;
 
         } else if (stream->nlisting < NGX_ETCD_WATCH_STREAM_LISTS) {
@@ -463,15 +478,13 @@ ngx_etcd_watch_advance(void *data)
         }
     }
 
-    if (watch->state != NGX_ETCD_WATCH_LISTED
-        || !ngx_etcd_watch_stream_accepts(stream))
-    {
+    if (watch->state != NGX_ETCD_WATCH_LISTED) {
         return;
     }
 
-    watch->from_now = (watch->revision == 0
-                       || (watch->missed
-                           && watch->volume <= NGX_ETCD_WATCH_RESUME_VOLUME));
+    resume->from_now = (watch->revision == 0
+                        || (resume->missed
+                            && resume->volume <= NGX_ETCD_WATCH_RESUME_VOLUME));
 
     /*
      * The watch starts at its own revision, whose events are dropped, not at
@@ -480,7 +493,7 @@ ngx_etcd_watch_advance(void *data)
      * stream.
      */
 
-    revision = watch->from_now ? 0 : watch->revision;
+    revision = resume->from_now ? 0 : watch->revision;
     rc = ngx_etcd_watch_stream_create_watch(&watch->member, &watch->range.key,
                                             &watch->range.range_end, revision);
 
@@ -497,10 +510,12 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 {
     u_char                    shown[NGX_ETCD_ESCAPED(NGX_ETCD_WATCH_REASON)];
     ngx_str_t                 raw, text;
+    ngx_etcd_auth_t          *auth;
     ngx_etcd_grpc_status_e    status;
     ngx_etcd_watch_stream_t  *stream;
 
     stream = watch->stream;
+    auth = stream->cluster->auth;
 
     raw = ngx_etcd_bytes_str(&response->cancel_reason);
 
@@ -515,12 +530,23 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
         || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
-            && ngx_etcd_auth_outdated(stream->cluster->auth, stream->token)))
+            && ngx_etcd_auth_outdated(auth, stream->token)))
     {
         ngx_etcd_watch_detach(watch);
-
         ngx_etcd_watch_rest(watch);
-        ngx_etcd_watch_stream_unauthenticated(stream, &text);
+
+        /*
+         * The stream ends when there is another token.  Active watches continue
+         * until then, however long that takes.
+         */
+
+        stream->stale = 1;
+
+        (void) ngx_etcd_auth_refused(auth, stream->cluster->streams,
+                                     stream->token,
+                                     NGX_ETCD_GRPC_UNAUTHENTICATED, &text);
+
+        ngx_etcd_auth_wait(auth, &stream->waiter);
         return;
     }
 
@@ -533,7 +559,7 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 static void
 ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
 {
-    if (watch->from_now) {
+    if (watch->resume.from_now) {
 
         /* a header without a cluster id is made by a proxy: no proof */
 
@@ -544,10 +570,10 @@ ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
         }
 
         if (header->revision > watch->revision) {
-            ngx_etcd_watch_events_hold(&watch->pieces);
+            ngx_etcd_watch_events_hold(&watch->pieces, 1);
 
             if (watch->revision == 0) {
-                watch->listing = 1;
+                watch->resume.listing = 1;
                 ngx_etcd_watch_list(watch, header->revision);
 
             } else if (ngx_etcd_watch_events_read(&watch->pieces,
@@ -561,7 +587,7 @@ ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
         }
     }
 
-    watch->missed = 0;
+    watch->resume.missed = 0;
     ngx_etcd_watch_events_follow(&watch->pieces, header);
 }
 
@@ -611,7 +637,7 @@ ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response)
         return;
     }
 
-    if (watch->revision == 0 && !(watch->prompt && watch->from_now)) {
+    if (watch->revision == 0 && !(watch->prompt && watch->resume.from_now)) {
 
         /* the revision became void before the answer came */
 
@@ -631,7 +657,7 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 
     if (response->compact_revision != 0) {
         cluster = watch->stream->cluster;
-        cluster->resyncs++;
+        cluster->counts.resyncs++;
 
         ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
                       "etcd cluster \"%V\": prefix \"%V\": revision %L is "
@@ -666,7 +692,7 @@ ngx_etcd_watch_response(void *data, Etcd__WatchResponse *response,
         rc = ngx_etcd_watch_events_add(&watch->pieces, response, pool);
 
         if (rc == NGX_DONE) {
-            ngx_etcd_verify_arriving(&watch->verify);
+            watch->verify.behind = 0;
 
         } else if (rc == NGX_ERROR) {
             watch->revision = 0;
@@ -691,7 +717,7 @@ ngx_etcd_watch_ended(void *data)
 
     ngx_etcd_watch_detach(watch);
     ngx_etcd_watch_rest(watch);
-    watch->missed = 1;
+    watch->resume.missed = 1;
 }
 
 

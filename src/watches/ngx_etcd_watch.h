@@ -35,6 +35,21 @@ typedef enum {
 } ngx_etcd_watch_state_e;
 
 
+/* how a watch gets to the revision of its endpoint */
+
+typedef struct {
+    size_t                         volume;     /* bytes of the last list */
+    unsigned                       missed:1;   /* the stream has ended since:
+                                                  events may be missing */
+    unsigned                       from_now:1; /* created without a start
+                                                  revision */
+    unsigned                       listing:1;  /* a list is made while the watch
+                                                  is active */
+    unsigned                       list_first:1; /* a list cannot be made while
+                                                    the watch is active */
+} ngx_etcd_watch_resume_t;
+
+
 /*
  * A list may also come while a watch is in force, in place of events that the
  * watch has missed.
@@ -118,17 +133,9 @@ struct ngx_etcd_watch_s {
     ngx_event_t                    timer;      /* of WAITING */
     ngx_uint_t                     failures;
     ngx_uint_t                     creates;    /* answers to creates so far */
-    size_t                         volume;     /* bytes of the last list */
     ngx_etcd_watch_events_t        pieces;
     ngx_etcd_verify_t              verify;
-    unsigned                     missed:1;     /* the stream has ended since:
-                                                  events may be missing */
-    unsigned                     from_now:1;   /* created without a start
-                                                  revision */
-    unsigned                     listing:1;    /* a list is made while the watch
-                                                  is active */
-    unsigned                     list_first:1; /* a list cannot be made while
-                                                  the watch is active */
+    ngx_etcd_watch_resume_t        resume;
 };
 
 

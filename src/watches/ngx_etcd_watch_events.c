@@ -118,23 +118,6 @@ ngx_etcd_watch_events_follow(ngx_etcd_watch_events_t *events,
 }
 
 
-/* All keys of the answer are used at once. */
-
-static ngx_uint_t
-ngx_etcd_watch_events_is_large(Etcd__RangeResponse *response)
-{
-    size_t  i, bytes;
-
-    bytes = 0;
-
-    for (i = 0; i < response->n_kvs; i++) {
-        bytes += response->kvs[i]->key.len + response->kvs[i]->value.len;
-    }
-
-    return bytes > NGX_ETCD_WATCH_RESUME_BYTES;
-}
-
-
 static void
 ngx_etcd_watch_events_answer(ngx_etcd_stream_range_t *range,
     ngx_etcd_grpc_status_e status, ngx_str_t *text,
@@ -142,6 +125,7 @@ ngx_etcd_watch_events_answer(ngx_etcd_stream_range_t *range,
 {
     ngx_etcd_watch_events_t  *events = range->data;
 
+    size_t               i, bytes;
     ngx_etcd_cluster_t  *cluster;
 
     cluster = range->cluster;
@@ -152,8 +136,16 @@ ngx_etcd_watch_events_answer(ngx_etcd_stream_range_t *range,
                   *events->revision + 1, events->at,
                   ngx_etcd_grpc_status_name(status), text);
 
+    /* all keys of the answer are used at once */
+
+    bytes = 0;
+
+    for (i = 0; response != NULL && i < response->n_kvs; i++) {
+        bytes += response->kvs[i]->key.len + response->kvs[i]->value.len;
+    }
+
     if (response != NULL
-        && (response->more || ngx_etcd_watch_events_is_large(response)))
+        && (response->more || bytes > NGX_ETCD_WATCH_RESUME_BYTES))
     {
         response = NULL;
     }
@@ -229,7 +221,7 @@ ngx_etcd_watch_events_fit(ngx_etcd_watch_events_t *events, size_t size)
         return 1;
     }
 
-    cluster->resyncs++;
+    cluster->counts.resyncs++;
 
     ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
                   "etcd cluster \"%V\": prefix \"%V\": buffered events take "
@@ -556,24 +548,6 @@ ngx_etcd_watch_events_handler(ngx_event_t *ev)
 }
 
 
-static void
-ngx_etcd_watch_events_begin(ngx_etcd_watch_events_t *events)
-{
-    ngx_etcd_proof_count(&events->stream->proof, 0, 1);
-
-    ngx_queue_init(&events->messages);
-
-    events->buffering = 1;
-    events->taken = 0;
-    events->kept = 0;
-    events->whole = 0;
-    events->progress = 0;
-
-    ngx_etcd_event_init(&events->post, ngx_etcd_watch_events_handler, events,
-                        events->stream->cluster->log);
-}
-
-
 static ngx_int_t
 ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
     Etcd__WatchResponse *response, ngx_pool_t *pool)
@@ -596,7 +570,18 @@ ngx_etcd_watch_events_keep(ngx_etcd_watch_events_t *events,
     }
 
     if (!events->buffering) {
-        ngx_etcd_watch_events_begin(events);
+        events->buffering = 1;
+        events->taken = 0;
+        events->kept = 0;
+        events->whole = 0;
+        events->progress = 0;
+
+        ngx_queue_init(&events->messages);
+
+        ngx_etcd_event_init(&events->post, ngx_etcd_watch_events_handler,
+                            events, events->stream->cluster->log);
+
+        ngx_etcd_proof_count(&events->stream->proof, 0, 1);
     }
 
     ngx_queue_insert_tail(&events->messages, &message->queue);
@@ -658,31 +643,20 @@ ngx_etcd_watch_events_progress(ngx_etcd_watch_events_t *events,
 
 
 void
-ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events)
+ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events, ngx_uint_t held)
 {
-    events->held = 1;
-    ngx_etcd_watch_events_behind(events, 1);
-}
+    events->held = held;
+    ngx_etcd_watch_events_behind(events, held);
 
-
-void
-ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events)
-{
-    events->held = 0;
+    if (held) {
+        return;
+    }
 
     if (events->buffering) {
         ngx_etcd_watch_events_post(events);
     }
 
-    ngx_etcd_watch_events_behind(events, 0);
     ngx_etcd_proof_ask(&events->stream->proof);
-}
-
-
-ngx_uint_t
-ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events)
-{
-    return events->buffering && events->whole != 0;
 }
 
 

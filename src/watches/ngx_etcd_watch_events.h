@@ -165,14 +165,11 @@ ngx_int_t ngx_etcd_watch_events_read(ngx_etcd_watch_events_t *events,
     int64_t revision);
 
 /*
- * The watch is behind, and its events are buffered from now on, until release()
- * or drop().
+ * 1: the watch is behind, and its events are buffered from now on, until a 0 or
+ * drop().
  */
-void ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events);
-void ngx_etcd_watch_events_release(ngx_etcd_watch_events_t *events);
-
-/* Returns 1 if events have arrived that can be passed on and were not. */
-ngx_uint_t ngx_etcd_watch_events_pending(ngx_etcd_watch_events_t *events);
+void ngx_etcd_watch_events_hold(ngx_etcd_watch_events_t *events,
+    ngx_uint_t held);
 
 /*
  * The watch has left the stream: frees all buffered events.  No handler is

@@ -15,25 +15,14 @@ ngx_int_t
 ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range, ngx_pool_t *pool,
     ngx_str_t *key_namespace, ngx_str_t *prefix, ngx_uint_t exact)
 {
-    u_char  *p;
-
     range->prefix = *prefix;
     range->exact = exact;
 
-    range->key.len = key_namespace->len + prefix->len;
-    range->key.data = ngx_pnalloc(pool, range->key.len + 1);
-    if (range->key.data == NULL) {
+    if (ngx_etcd_kv_key(&range->key, pool, key_namespace, prefix) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    p = ngx_cpymem(range->key.data, key_namespace->data, key_namespace->len);
-    p = ngx_cpymem(p, prefix->data, prefix->len);
-
     if (exact) {
-
-        /* the range ends before the key with a zero byte appended: one key */
-
-        *p = '\0';
         range->range_end.data = range->key.data;
         range->range_end.len = range->key.len + 1;
 

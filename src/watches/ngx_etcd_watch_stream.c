@@ -67,7 +67,7 @@ ngx_etcd_watch_stream_ready(void *data)
 
         stream->stale = 0;
 
-        if (stream->cluster->conf->user.len == 0) {
+        if (!ngx_etcd_cluster_authenticates(stream->cluster->conf)) {
 
             /* another stream would have no token either */
 
@@ -139,17 +139,17 @@ ngx_etcd_watch_stream_history(void *data)
 {
     ngx_etcd_watch_stream_t *stream = data;
 
-    if (stream->relisted == stream->cluster->history) {
+    if (stream->relisted == stream->cluster->history.changes) {
         return;
     }
 
-    stream->relisted = stream->cluster->history;
+    stream->relisted = stream->cluster->history.changes;
 
     /* if the revision was in doubt, the relist is already counted */
 
     if (!stream->doubted) {
         stream->doubted = 1;
-        stream->cluster->resyncs++;
+        stream->cluster->counts.resyncs++;
     }
 
     ngx_etcd_watch_stream_relist(stream, 1);
@@ -182,7 +182,8 @@ ngx_etcd_watch_stream_create(ngx_etcd_cluster_t *cluster)
     stream->proof.leave = ngx_etcd_watch_stream_leave;
     stream->proof.data = stream;
 
-    ngx_etcd_proof_init(&stream->proof);
+    stream->proof.verify.proof = &stream->proof;
+    stream->proof.verify.range = &stream->proof.range;
 
     stream->history.changed = ngx_etcd_watch_stream_history;
     stream->history.data = stream;
@@ -206,7 +207,11 @@ ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream)
 
     ngx_etcd_history_forget(&stream->history);
     ngx_etcd_waiter_forget(&stream->waiter);
-    ngx_etcd_proof_done(&stream->proof);
+
+    /* after this, nothing is a proof any more */
+
+    stream->cluster->current = 0;
+    ngx_etcd_proof_ended(&stream->proof);
 
     ngx_etcd_event_stop(&stream->timer);
     ngx_etcd_event_stop(&stream->overdue);
@@ -266,11 +271,11 @@ ngx_etcd_watch_stream_header(ngx_etcd_watch_stream_t *stream,
                       header->revision, cluster->revision);
 
         stream->doubted = 1;
-        cluster->resyncs++;
+        cluster->counts.resyncs++;
 
         if (other) {
             ngx_etcd_history_change(cluster, header);
-            stream->relisted = cluster->history;
+            stream->relisted = cluster->history.changes;
         }
 
         ngx_etcd_watch_stream_relist(stream, 1);
@@ -459,7 +464,7 @@ ngx_etcd_watch_stream_ended(ngx_etcd_grpc_call_t *call,
 
         ngx_add_timer(&stream->timer,
                       ngx_etcd_backoff(stream->cluster, stream->failures++));
-        stream->cluster->resyncs++;
+        stream->cluster->counts.resyncs++;
         ngx_etcd_watch_stream_relist(stream, 0);
         return;
     }
@@ -565,43 +570,19 @@ ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream)
 }
 
 
-void
-ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
-    ngx_etcd_watch_stream_member_t *member, ngx_str_t *key)
-{
-    member->stream = stream;
-
-    ngx_etcd_proof_know(&stream->proof, key);
-
-    ngx_queue_insert_tail(&stream->members, &member->queue);
-}
-
-
-void
-ngx_etcd_watch_stream_remove(ngx_etcd_watch_stream_member_t *member)
-{
-    ngx_queue_remove(&member->queue);
-}
-
-
-ngx_uint_t
-ngx_etcd_watch_stream_accepts(ngx_etcd_watch_stream_t *stream)
-{
-    ngx_uint_t  max;
-
-    max = stream->serial ? 1 : NGX_ETCD_WATCH_STREAM_CREATES;
-
-    return stream->open && !stream->stale && stream->ncreating < max;
-}
-
-
 ngx_int_t
 ngx_etcd_watch_stream_create_watch(ngx_etcd_watch_stream_member_t *member,
     ngx_str_t *key, ngx_str_t *range_end, int64_t revision)
 {
+    ngx_uint_t                max;
     ngx_etcd_watch_stream_t  *stream;
 
     stream = member->stream;
+    max = stream->serial ? 1 : NGX_ETCD_WATCH_STREAM_CREATES;
+
+    if (!stream->open || stream->stale || stream->ncreating >= max) {
+        return NGX_DECLINED;
+    }
 
     if (ngx_etcd_watch_request_create(&stream->call, key, range_end, revision)
         != NGX_OK)
@@ -677,34 +658,6 @@ ngx_etcd_watch_stream_detach(ngx_etcd_watch_stream_member_t *member)
 
 
 void
-ngx_etcd_watch_stream_unauthenticated(ngx_etcd_watch_stream_t *stream,
-    ngx_str_t *text)
-{
-    ngx_etcd_auth_t  *auth;
-
-    auth = stream->cluster->auth;
-    stream->stale = 1;
-
-    /* active watches continue, however long the next token takes */
-
-    (void) ngx_etcd_auth_refused(auth, stream->cluster->streams, stream->token,
-                                 NGX_ETCD_GRPC_UNAUTHENTICATED, text);
-
-    ngx_etcd_auth_wait(auth, &stream->waiter);
-}
-
-
-void
-ngx_etcd_watch_stream_listed(ngx_etcd_watch_stream_t *stream, int64_t revision)
-{
-    if (stream->doubted) {
-        stream->doubted = 0;
-        stream->cluster->revision = revision;
-    }
-}
-
-
-void
 ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream)
 {
     ngx_etcd_cluster_t  *cluster;
@@ -717,7 +670,7 @@ ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream)
                   &cluster->conf->name);
 
     stream->serial = 1;
-    cluster->resyncs++;
+    cluster->counts.resyncs++;
 
     ngx_etcd_watch_stream_relist(stream, 0);
 }

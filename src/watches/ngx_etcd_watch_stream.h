@@ -79,14 +79,21 @@ typedef struct {
     const ngx_etcd_watch_stream_handlers_t *handlers;
     void                                   *data;
 
-    /* read-only for the owner */
+    /*
+     * To join, while it is detached, the owner sets the stream, appends "queue"
+     * to stream->members, and tells stream->proof a key; to leave it removes
+     * "queue".
+     */
 
     ngx_etcd_watch_stream_t                *stream;
+    ngx_queue_t                             queue;
+
+    /* read-only for the owner */
+
     ngx_etcd_watch_stream_state_e           state;
 
     /* private */
 
-    ngx_queue_t                             queue;  /* all members */
     ngx_queue_t                             creating; /* unanswered, in order */
     ngx_rbtree_node_t                       node;   /* active, by id */
     int64_t                                 number; /* of the create: its
@@ -103,33 +110,34 @@ struct ngx_etcd_watch_stream_s {
     ngx_uint_t                   token;        /* token's generation */
     size_t                       buffered;     /* bytes of events, counted by
                                                   the members */
+    ngx_queue_t                  members;
+    ngx_etcd_waiter_t            waiter;       /* opens the stream */
+    unsigned                     doubted:1;    /* cluster->revision is in doubt:
+                                                  the next list of a member
+                                                  tells it */
+    unsigned                     stale:1;      /* the stream's token is
+                                                  rejected: no watch can be
+                                                  created */
 
     /* private */
 
     ngx_etcd_grpc_call_t         call;
-    ngx_etcd_waiter_t            waiter;
     ngx_event_t                  timer;        /* to open the stream again */
     ngx_event_t                  overdue;      /* no create was answered in
                                                   time */
     ngx_uint_t                   failures;
-    ngx_queue_t                  members;
     ngx_queue_t                  creating;
     ngx_uint_t                   ncreating;
     int64_t                      numbers;      /* of creates on this stream */
     ngx_rbtree_t                 active;
     ngx_rbtree_node_t            sentinel;
     ngx_etcd_history_listener_t  history;
-    ngx_uint_t                   relisted;     /* cluster->history when all
-                                                  members were last told to
-                                                  list */
+    ngx_uint_t                   relisted;     /* changes of the history when
+                                                  all members were last told
+                                                  to list */
     unsigned                     open:1;
     unsigned                     answered:1;   /* a response came on this
                                                   stream */
-    unsigned                     doubted:1;    /* cluster->revision is in doubt
-                                                  until the next list */
-    unsigned                     stale:1;      /* the stream's token is
-                                                  rejected: no watch can be
-                                                  created */
     unsigned                     serial:1;     /* a proxy answers creates in any
                                                   order: one at a time */
 };
@@ -146,19 +154,10 @@ void ngx_etcd_watch_stream_destroy(ngx_etcd_watch_stream_t *stream);
 void ngx_etcd_watch_stream_advance(ngx_etcd_watch_stream_t *stream);
 
 
-/* A detached member, of which "key" is the first one watched, joins. */
-void ngx_etcd_watch_stream_add(ngx_etcd_watch_stream_t *stream,
-    ngx_etcd_watch_stream_member_t *member, ngx_str_t *key);
-
-/* A detached member leaves. */
-void ngx_etcd_watch_stream_remove(ngx_etcd_watch_stream_member_t *member);
-
-/* Returns 1 if ngx_etcd_watch_stream_create_watch() may be called now. */
-ngx_uint_t ngx_etcd_watch_stream_accepts(ngx_etcd_watch_stream_t *stream);
-
 /*
  * Requests a watch for a detached member; a revision of 0 means from now on.
- * NGX_ERROR: no memory; all members are advanced again soon.
+ * NGX_DECLINED: the stream accepts no creates now, and advances all members
+ * when it does.  NGX_ERROR: no memory; they are advanced again soon.
  */
 ngx_int_t ngx_etcd_watch_stream_create_watch(
     ngx_etcd_watch_stream_member_t *member,
@@ -192,17 +191,6 @@ void ngx_etcd_watch_stream_leave(void *data, ngx_str_t *reason);
  * order.  All members list again; the caller has to end the stream.
  */
 void ngx_etcd_watch_stream_mixed(ngx_etcd_watch_stream_t *stream);
-
-/* a linearizable list had that revision */
-void ngx_etcd_watch_stream_listed(ngx_etcd_watch_stream_t *stream,
-    int64_t revision);
-
-/*
- * etcd has rejected the stream's token: the stream ends when there is another
- * token.  Active watches continue until then.
- */
-void ngx_etcd_watch_stream_unauthenticated(ngx_etcd_watch_stream_t *stream,
-    ngx_str_t *text);
 
 
 #endif /* _NGX_ETCD_WATCH_STREAM_H_INCLUDED_ */

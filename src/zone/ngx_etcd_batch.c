@@ -71,12 +71,8 @@ ngx_etcd_batch_step(ngx_etcd_batch_t *batch)
         ngx_etcd_redo_set(&redo, &old->source, step->source);
 
     } else {
-        if (node != NULL) {
-            ngx_etcd_shared_map_replace(map, &old->node, &node->node, &redo);
-
-        } else {
-            ngx_etcd_shared_map_remove(map, &old->node, &redo);
-        }
+        ngx_etcd_shared_map_replace(map, &old->node,
+                                    node ? &node->node : NULL, &redo);
 
         ngx_etcd_redo_set(&redo, &old->node.next, batch->dead);
         ngx_etcd_redo_set(&redo, &batch->dead, &old->node);

@@ -2,8 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Changes of a set by the owner of its zone: entries are prepared one by one,
- * then published in batches.
+ * Entries of a set, and changes of a set by the owner of its zone: entries are
+ * prepared one by one, then published in batches.
  */
 
 
@@ -13,7 +13,92 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_entry.h>
+#include <ngx_etcd_member_set.h>
+
+
+/*
+ * The entries of a set in shared memory.  The entries of one slot form a
+ * ring, and so do unpublished entries; a ring is referenced by one of its
+ * entries.  Adding and removing an entry takes constant time.
+ *
+ * A ring in a slot is changed by the steps of a batch.  The "next" links of
+ * unpublished entries form a ring after every single store: the owner may be
+ * killed at any point, and the next one frees them.
+ *
+ * The functions of entries are called by the owner.  The caller holds the
+ * mutex, unless a function says otherwise.
+ *
+ * Private memory has the number of an entry (ngx_etcd_zone_number()), never a
+ * pointer.
+ */
+
+/* entries freed per acquisition of the mutex */
+
+#define NGX_ETCD_ENTRY_PIECE  128
+
+
+/*
+ * An entry that is to be created.  The key of a static server is empty, not
+ * NULL; "gone" is of an entry that is copied.
+ */
+
+typedef struct {
+    ngx_str_t                        key;
+    u_char                          *payload;
+    size_t                           len;          /* at most 65535 */
+    uint64_t                         create_revision;
+    uint64_t                         mod_revision;
+    int64_t                          lease;
+    uint16_t                         gone;
+} ngx_etcd_entry_data_t;
+
+
+/*
+ * Creates a pending entry.  Locks the mutex; "force" as of
+ * ngx_etcd_zone_lock_owned().  NGX_OK: *n is its number.  NGX_ERROR: the zone
+ * is full; NGX_AGAIN: the mutex was held, or another process owns the zone.
+ */
+ngx_int_t ngx_etcd_entry_create(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_entry_data_t *data, ngx_uint_t force,
+    uint32_t *n);
+
+/*
+ * Copies the payload of an entry, at most "size" bytes.  Locks the mutex.
+ * Results of ngx_etcd_zone_lock_owned().
+ */
+ngx_int_t ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n,
+    u_char *payload, size_t size);
+
+/*
+ * Frees one entry of a ring.  The "prev" links of the ring may be invalid,
+ * and are invalid afterwards.
+ */
+void ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_entry_t **ring);
+
+/*
+ * Returns 1 if the first of two entries in one slot is to be shown: its
+ * mod_revision is higher, or equal (in a txn) with a later serial.
+ */
+ngx_uint_t ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1,
+    ngx_etcd_entry_t *entry2);
+
+
+/*
+ * A walk through all slots and their entries, zeroed at first.  The walk is
+ * invalid once the set has changed.
+ */
+
+typedef struct {
+    ngx_uint_t                       n;            /* the slot of entry */
+    ngx_uint_t                       next;         /* next slot */
+    uint32_t                         entry;        /* 0: the slot is free */
+    uint32_t                         first;        /* of the slot */
+} ngx_etcd_entry_walk_t;
+
+
+/* Moves to the next entry or free slot; returns 0 at the end. */
+ngx_uint_t ngx_etcd_entry_walk_next(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_etcd_entry_walk_t *walk);
 
 
 /*

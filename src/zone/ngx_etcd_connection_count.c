@@ -69,7 +69,7 @@ ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
     ngx_etcd_connection_count_walk_t *walk)
 {
     ngx_etcd_slot_t      *slots;
-    ngx_etcd_atomic64_t  *cells;
+    ngx_etcd_atomic64_t  *cells, **group;
 
     if (set->object.id != walk->id) {
         walk->id = set->object.id;
@@ -87,9 +87,9 @@ ngx_etcd_connection_count_settle_set(ngx_etcd_member_set_t *set,
 
         walk->left--;
         slots = ngx_etcd_member_set_slot(set, walk->n);
-        cells = ngx_etcd_connection_count_cells(
-                                      ngx_etcd_member_set_chunk(set, walk->n),
-                                      walk->row);
+        group = ngx_etcd_member_set_chunk(set, walk->n)
+                    ->groups[walk->row / NGX_ETCD_MEMBER_SET_GROUP];
+        cells = group ? group[walk->row % NGX_ETCD_MEMBER_SET_GROUP] : NULL;
 
         if (cells != NULL
             && !ngx_etcd_connection_count_settle_chunk(slots, cells,
@@ -183,13 +183,8 @@ ngx_etcd_connection_count_settle(ngx_etcd_zone_t *zone, ngx_uint_t row,
 }
 
 
-/*
- * Settles the rows of processes that are gone, and the row of that process
- * slot, if it is not -1.  NGX_OK, or NGX_AGAIN: the mutex was held.
- */
-
-static ngx_int_t
-ngx_etcd_connection_count_settle_gone(ngx_etcd_zone_t *zone, ngx_int_t process)
+ngx_int_t
+ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone, ngx_int_t process)
 {
     ngx_pid_t             pid;
     ngx_uint_t            i;
@@ -227,7 +222,7 @@ ngx_etcd_connection_count_enter(ngx_etcd_zone_t *zone)
 
     /* a master never runs two processes in one process slot */
 
-    if (ngx_etcd_connection_count_settle_gone(zone, ngx_process_slot) != NGX_OK
+    if (ngx_etcd_connection_count_check(zone, ngx_process_slot) != NGX_OK
         || ngx_etcd_zone_lock_patient(zone) != NGX_OK)
     {
         return;
@@ -260,13 +255,6 @@ ngx_etcd_connection_count_leave(ngx_etcd_zone_t *zone)
     {
         zone->row = NGX_ETCD_ZONE_NO_ROW;
     }
-}
-
-
-void
-ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone)
-{
-    (void) ngx_etcd_connection_count_settle_gone(zone, -1);
 }
 
 

@@ -43,8 +43,12 @@ void ngx_etcd_connection_count_enter(ngx_etcd_zone_t *zone);
 /* Called by an exiting worker: subtracts all connections noted in its row. */
 void ngx_etcd_connection_count_leave(ngx_etcd_zone_t *zone);
 
-/* Settles the rows of processes that no longer exist. */
-void ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone);
+/*
+ * Settles the rows of processes that no longer exist, and the row of that
+ * process slot, if it is not -1.  NGX_OK, or NGX_AGAIN: the mutex was held.
+ */
+ngx_int_t ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone,
+    ngx_int_t process);
 
 /*
  * Returns the cell of the calling process for slot n; NULL: there is none.
@@ -52,19 +56,6 @@ void ngx_etcd_connection_count_check(ngx_etcd_zone_t *zone);
  */
 ngx_etcd_atomic64_t *ngx_etcd_connection_count_cell(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t n);
-
-
-/* The cells of a row, one a slot of the chunk; NULL: there are none. */
-
-static ngx_inline ngx_etcd_atomic64_t *
-ngx_etcd_connection_count_cells(ngx_etcd_chunk_t *chunk, ngx_uint_t row)
-{
-    ngx_etcd_atomic64_t  **group;
-
-    group = chunk->groups[row / NGX_ETCD_MEMBER_SET_GROUP];
-
-    return group ? group[row % NGX_ETCD_MEMBER_SET_GROUP] : NULL;
-}
 
 
 /*

@@ -10,6 +10,17 @@
 #include <ngx_etcd_process.h>
 
 
+const uint64_t  ngx_etcd_change_bounds[NGX_ETCD_HISTOGRAM_BOUNDS] = {
+    100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 500000,
+    2000000
+};
+
+const uint64_t  ngx_etcd_answer_bounds[NGX_ETCD_HISTOGRAM_BOUNDS] = {
+    1000, 5000, 10000, 25000, 50000, 100000, 250000, 500000, 1000000, 2500000,
+    5000000, 10000000
+};
+
+
 void
 ngx_etcd_counter_set(ngx_etcd_atomic64_t *word, uint32_t uid, uint32_t n)
 {
@@ -79,4 +90,16 @@ ngx_etcd_gauge_sum(ngx_etcd_gauge_t *gauge)
     }
 
     return sum;
+}
+
+
+void
+ngx_etcd_histogram_add(ngx_etcd_histogram_t *histogram, uint64_t us)
+{
+    ngx_uint_t  i;
+
+    i = ngx_etcd_histogram_place(ngx_etcd_change_bounds, us);
+
+    (void) __atomic_fetch_add(&histogram->counts[i], 1, __ATOMIC_RELAXED);
+    (void) __atomic_fetch_add(&histogram->sum, us, __ATOMIC_RELAXED);
 }

@@ -2,9 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * A counter of a member, in shared memory: the member's unique id in the
- * upper half, the number in the lower half.  A stale pointer to the slot of
- * another member changes nothing.
+ * Numbers in shared memory, which all processes count without a lock: counters
+ * of a member, sums over processes, and histograms of durations.
  */
 
 
@@ -14,10 +13,16 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_zone.h>
+#include <ngx_etcd_slot.h>
 
 
-/* Returns the number; 0 if the member is gone. */
+/*
+ * A counter of a member has the member's unique id in the upper half, the
+ * number in the lower half.  A stale pointer to the slot of another member
+ * changes nothing.
+ *
+ * Returns the number; 0 if the member is gone.
+ */
 
 static ngx_inline ngx_uint_t
 ngx_etcd_counter_get(ngx_etcd_atomic64_t *word, uint32_t uid)
@@ -92,6 +97,45 @@ typedef struct {
 void ngx_etcd_gauge_set(ngx_etcd_gauge_t *gauge, uint32_t n);
 
 ngx_uint_t ngx_etcd_gauge_sum(ngx_etcd_gauge_t *gauge);
+
+
+#define NGX_ETCD_HISTOGRAM_BOUNDS  12
+
+
+/* A histogram of durations.  All zero: no samples. */
+
+typedef struct {
+    volatile uint64_t    counts[NGX_ETCD_HISTOGRAM_BOUNDS + 1];
+    volatile uint64_t    sum;                               /* us */
+} ngx_etcd_histogram_t;
+
+
+/*
+ * Upper bounds in us, ascending.  counts[i] counts samples above bound i - 1,
+ * up to and including bound i; the last one counts all samples above.
+ */
+
+extern const uint64_t  ngx_etcd_change_bounds[NGX_ETCD_HISTOGRAM_BOUNDS];
+extern const uint64_t  ngx_etcd_answer_bounds[NGX_ETCD_HISTOGRAM_BOUNDS];
+
+
+/* The index of the count that a duration belongs to. */
+
+static ngx_inline ngx_uint_t
+ngx_etcd_histogram_place(const uint64_t *bounds, uint64_t us)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_ETCD_HISTOGRAM_BOUNDS && us > bounds[i]; i++) {
+        /* void */
+    }
+
+    return i;
+}
+
+
+/* Adds the time until a change was seen. */
+void ngx_etcd_histogram_add(ngx_etcd_histogram_t *histogram, uint64_t us);
 
 
 #endif /* _NGX_ETCD_COUNTER_H_INCLUDED_ */

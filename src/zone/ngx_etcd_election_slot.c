@@ -17,36 +17,18 @@ typedef struct {
 } ngx_etcd_election_slot_vacate_t;
 
 
-static void ngx_etcd_election_slot_clear(void *data);
-
-
-static const ngx_etcd_object_type_t  ngx_etcd_election_slot_type = {
-    NGX_ETCD_ZONE_ELECTION_SLOTS, sizeof(ngx_etcd_election_slot_t),
-    ngx_etcd_election_slot_clear
-};
-
-
-ngx_etcd_election_slot_t *
-ngx_etcd_election_slot_declare(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_kind_e kind,
-    ngx_str_t *key)
-{
-    ngx_etcd_object_id_t  id;
-
-    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
-    id.variant = kind;
-    id.name = *key;
-
-    return ngx_etcd_object_declare(zone, &ngx_etcd_election_slot_type, &id);
-}
-
-
 static void
 ngx_etcd_election_slot_clear(void *data)
 {
     ngx_memzero((u_char *) data + sizeof(ngx_etcd_object_t),
                 sizeof(ngx_etcd_election_slot_t) - sizeof(ngx_etcd_object_t));
 }
+
+
+const ngx_etcd_object_type_t  ngx_etcd_election_slot_type = {
+    NGX_ETCD_ZONE_ELECTION_SLOTS, sizeof(ngx_etcd_election_slot_t),
+    ngx_etcd_election_slot_clear
+};
 
 
 /* A torn read may contain any length: clamp it before copying. */
@@ -88,12 +70,28 @@ ngx_etcd_election_slot_take(void *data, void *former)
 }
 
 
-ngx_int_t
-ngx_etcd_election_slot_inherit(ngx_etcd_election_slot_t *slot,
-    ngx_etcd_zone_t *from)
+ngx_etcd_election_slot_t *
+ngx_etcd_election_slot_declare(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_kind_e kind, ngx_str_t *key, ngx_etcd_zone_t *old)
 {
-    return ngx_etcd_object_inherit(slot, &ngx_etcd_election_slot_type, from,
-                                   ngx_etcd_election_slot_take);
+    ngx_etcd_object_id_t       id;
+    ngx_etcd_election_slot_t  *slot;
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    id.variant = kind;
+    id.name = *key;
+
+    slot = ngx_etcd_object_declare(zone, &ngx_etcd_election_slot_type, &id);
+
+    if (slot != NULL && old != NULL
+        && ngx_etcd_object_inherit(slot, &ngx_etcd_election_slot_type, old,
+                                   ngx_etcd_election_slot_take)
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    return slot;
 }
 
 
@@ -123,31 +121,6 @@ ngx_etcd_election_slot_vacate_old(ngx_etcd_zone_t *zone,
 
     return ngx_etcd_object_retire_old(zone, &ngx_etcd_election_slot_type,
                                       ngx_etcd_election_slot_vacate, &vacate);
-}
-
-
-ngx_uint_t
-ngx_etcd_election_slot_old(ngx_etcd_zone_t *zone)
-{
-    return ngx_etcd_object_any_old(zone, &ngx_etcd_election_slot_type);
-}
-
-
-ngx_int_t
-ngx_etcd_election_slot_load(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_t *slot,
-    ngx_etcd_election_slot_hold_t *hold)
-{
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_zone_lock_owned(zone, 0);
-
-    if (rc == NGX_OK) {
-        *hold = slot->hold;
-        ngx_etcd_zone_unlock(zone);
-    }
-
-    return rc;
 }
 
 
@@ -253,7 +226,7 @@ ngx_etcd_election_slot_view(ngx_etcd_election_slot_t *slot, ngx_uint_t id,
 {
     ngx_etcd_seqlock_reader_t  reader;
 
-    ngx_etcd_seqlock_read(&reader, &slot->lock);
+    ngx_etcd_seqlock_read(&reader, &slot->lock, 0);
 
     while (ngx_etcd_seqlock_try(&reader)) {
 

@@ -78,20 +78,17 @@ typedef struct {
 } ngx_etcd_election_slot_t;
 
 
-/*
- * Called by the master: finds or creates the election slot.  NULL: the zone is
- * too small, or its mutex is held.
- */
-ngx_etcd_election_slot_t *ngx_etcd_election_slot_declare(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_kind_e kind, ngx_str_t *key);
+extern const ngx_etcd_object_type_t  ngx_etcd_election_slot_type;
+
 
 /*
- * Called by the master: copies the election slot of the same kind and key from
- * the zone of the previous configuration, which had another size, into a new
- * election slot.
+ * Called by the master: finds or creates the election slot, and copies into it
+ * the one of the same kind and key in the zone of the previous configuration,
+ * which had another size; "old" is that zone, or NULL.  NULL: the zone is too
+ * small, or a mutex is held.
  */
-ngx_int_t ngx_etcd_election_slot_inherit(ngx_etcd_election_slot_t *slot,
-    ngx_etcd_zone_t *from);
+ngx_etcd_election_slot_t *ngx_etcd_election_slot_declare(ngx_etcd_zone_t *zone,
+    ngx_etcd_election_slot_kind_e kind, ngx_str_t *key, ngx_etcd_zone_t *old);
 
 typedef void (*ngx_etcd_election_slot_hold_pt)(void *data,
     ngx_etcd_election_slot_hold_t *hold);
@@ -104,14 +101,9 @@ typedef void (*ngx_etcd_election_slot_hold_pt)(void *data,
 ngx_int_t ngx_etcd_election_slot_vacate_old(ngx_etcd_zone_t *zone,
     ngx_etcd_election_slot_hold_pt handler, void *data);
 
-/* Returns 1 if there is an election slot to be released. */
-ngx_uint_t ngx_etcd_election_slot_old(ngx_etcd_zone_t *zone);
-
 
 /* Called by the owner.  Results of ngx_etcd_zone_lock_owned(). */
 
-ngx_int_t ngx_etcd_election_slot_load(ngx_etcd_zone_t *zone,
-    ngx_etcd_election_slot_t *slot, ngx_etcd_election_slot_hold_t *hold);
 ngx_int_t ngx_etcd_election_slot_store(ngx_etcd_zone_t *zone,
     ngx_etcd_election_slot_t *slot, ngx_etcd_election_slot_hold_t *hold);
 ngx_int_t ngx_etcd_election_slot_show(ngx_etcd_zone_t *zone,

@@ -10,21 +10,9 @@
 #include <ngx_etcd_process.h>
 
 
-static const ngx_etcd_object_type_t  ngx_etcd_lock_stats_type = {
+const ngx_etcd_object_type_t  ngx_etcd_lock_stats_type = {
     NGX_ETCD_ZONE_LOCK_STATS, sizeof(ngx_etcd_lock_stats_t), NULL
 };
-
-
-ngx_etcd_lock_stats_t *
-ngx_etcd_lock_table_stats(ngx_etcd_zone_t *zone, ngx_str_t *name)
-{
-    ngx_etcd_object_id_t  id;
-
-    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
-    id.name = *name;
-
-    return ngx_etcd_object_declare(zone, &ngx_etcd_lock_stats_type, &id);
-}
 
 
 void
@@ -65,23 +53,12 @@ ngx_etcd_lock_table_declare(ngx_etcd_zone_t *zone, ngx_uint_t workers)
 }
 
 
-static void
-ngx_etcd_lock_table_clear(ngx_etcd_lock_table_t *table)
-{
-    ngx_uint_t  i;
-
-    for (i = 0; i < NGX_ETCD_LOCK_TABLE_ROWS; i++) {
-        ngx_etcd_lock_table_remove(table, &table->rows[i]);
-    }
-}
-
-
 ngx_etcd_lock_table_t *
 ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
 {
     uint64_t                owner, self;
     ngx_pid_t               pid;
-    ngx_uint_t              i;
+    ngx_uint_t              i, n;
     ngx_etcd_lock_table_t  *table;
 
     self = (uint64_t) ngx_pid << 32;
@@ -111,7 +88,9 @@ ngx_etcd_lock_table_claim(ngx_etcd_zone_t *zone)
         if (__atomic_compare_exchange_n(&table->owner, &owner, self, 0,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         {
-            ngx_etcd_lock_table_clear(table);
+            for (n = 0; n < NGX_ETCD_LOCK_TABLE_ROWS; n++) {
+                ngx_etcd_lock_table_remove(table, &table->rows[n]);
+            }
 
             __atomic_store_n(&table->owner, self | 1, __ATOMIC_RELEASE);
 
@@ -175,27 +154,14 @@ ngx_etcd_lock_table_remove(ngx_etcd_lock_table_t *table,
 
 
 void
-ngx_etcd_lock_table_held(ngx_etcd_lock_row_t *row, uint64_t token,
-    ngx_msec_t since)
+ngx_etcd_lock_table_show(ngx_etcd_lock_row_t *row, ngx_etcd_lock_row_e state,
+    ngx_uint_t shared, uint64_t value, ngx_msec_t since)
 {
     ngx_etcd_seqlock_write(&row->lock);
 
-    row->entry.state = NGX_ETCD_LOCK_ROW_HELD;
-    row->entry.token = token;
-    row->entry.since = since;
-
-    ngx_etcd_seqlock_written(&row->lock);
-}
-
-
-void
-ngx_etcd_lock_table_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
-    ngx_msec_t since)
-{
-    ngx_etcd_seqlock_write(&row->lock);
-
-    row->entry.state = NGX_ETCD_LOCK_ROW_WAITING;
-    row->entry.waiting = n;
+    row->entry.state = state;
+    row->entry.shared = shared;
+    row->entry.value = value;
     row->entry.since = since;
 
     ngx_etcd_seqlock_written(&row->lock);
@@ -205,15 +171,16 @@ ngx_etcd_lock_table_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
 ngx_int_t
 ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     ngx_etcd_lock_stats_t *lock, ngx_etcd_lock_row_e state,
-    ngx_etcd_lock_entry_t *entries, ngx_uint_t *n, ngx_pid_t *pid)
+    ngx_etcd_lock_rows_t *rows)
 {
     uint64_t                    owner;
     ngx_uint_t                  i;
     ngx_etcd_lock_row_t        *row;
+    ngx_etcd_lock_entry_t      *entry;
     ngx_etcd_lock_table_t      *table;
     ngx_etcd_seqlock_reader_t   reader;
 
-    *n = 0;
+    rows->n = 0;
 
     if (number >= NGX_ETCD_ZONE_LOCK_TABLES) {
         return NGX_DECLINED;
@@ -225,9 +192,9 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     }
 
     owner = __atomic_load_n(&table->owner, __ATOMIC_ACQUIRE);
-    *pid = (ngx_pid_t) (owner >> 32);
+    rows->pid = (ngx_pid_t) (owner >> 32);
 
-    if (!(owner & 1) || ngx_etcd_process_gone(*pid)) {
+    if (!(owner & 1) || ngx_etcd_process_gone(rows->pid)) {
         return NGX_OK;
     }
 
@@ -240,22 +207,24 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
             continue;
         }
 
-        ngx_etcd_seqlock_read(&reader, &row->lock);
+        ngx_etcd_seqlock_read(&reader, &row->lock, 0);
 
-        if (ngx_etcd_seqlock_copy(&reader, &entries[*n], &row->entry,
+        entry = &rows->entries[rows->n];
+
+        if (ngx_etcd_seqlock_copy(&reader, entry, &row->entry,
                                   sizeof(ngx_etcd_lock_entry_t))
             == NGX_OK
-            && entries[*n].lock == lock
-            && entries[*n].state == state)
+            && entry->lock == lock
+            && entry->state == state)
         {
-            (*n)++;
+            rows->n++;
         }
     }
 
     /* the rows belong to the next owner */
 
     if (__atomic_load_n(&table->owner, __ATOMIC_ACQUIRE) != owner) {
-        *n = 0;
+        rows->n = 0;
     }
 
     return NGX_OK;

@@ -21,6 +21,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_object.h>
+#include <ngx_etcd_refusal.h>
 
 
 #define NGX_ETCD_LOCK_TABLE_ROWS   64      /* one bit each in "used" */
@@ -28,14 +29,16 @@
 #define NGX_ETCD_LOCK_TABLE_SHARE  8       /* 1/8 of the zone for all tables */
 
 
+/* the counters of a lock */
+
 typedef struct {
     ngx_etcd_object_t    object;
     ngx_etcd_gauge_t     held;
     ngx_etcd_gauge_t     waiting;
     ngx_atomic_t         acquired;
     ngx_atomic_t         timeouts;
-    ngx_atomic_t         lost;
     ngx_atomic_t         handoffs;
+    ngx_atomic_t         refused[NGX_ETCD_REFUSALS_OF_LOCK];  /* and lost */
 } ngx_etcd_lock_stats_t;
 
 
@@ -51,8 +54,10 @@ typedef struct {
     ngx_etcd_lock_stats_t  *lock;          /* by the lock's name */
     uint64_t                since;         /* ngx_current_msec; if WAITING: of
                                               the first waiter */
-    uint64_t                token;         /* if HELD */
-    uint32_t                waiting;       /* number of waiters */
+    uint64_t                value;         /* HELD: token; WAITING: number of
+                                              waiters */
+    uint32_t                shared;        /* requests that share it; 0: it is
+                                              exclusive */
     uint32_t                key_len;
     u_char                  key[NGX_ETCD_LOCK_TABLE_KEY];
 } ngx_etcd_lock_entry_t;
@@ -64,6 +69,15 @@ typedef struct {
 } ngx_etcd_lock_row_t;
 
 
+/* the rows of a worker that show one lock, copied */
+
+typedef struct {
+    ngx_pid_t               pid;
+    ngx_uint_t              n;
+    ngx_etcd_lock_entry_t   entries[NGX_ETCD_LOCK_TABLE_ROWS];
+} ngx_etcd_lock_rows_t;
+
+
 struct ngx_etcd_lock_table_s {
     ngx_etcd_atomic64_t     owner;         /* pid << 32 | 1: claimed; pid <<
                                               32: being cleared; 0: free */
@@ -72,12 +86,13 @@ struct ngx_etcd_lock_table_s {
 };
 
 
-/*
- * Called by the master: finds or creates the counters of the lock with that
- * name.  NULL: the zone is too small, or its mutex is held.
- */
-ngx_etcd_lock_stats_t *ngx_etcd_lock_table_stats(ngx_etcd_zone_t *zone,
-    ngx_str_t *name);
+#define ngx_etcd_lock_stats_refuse(stats, refusal)                            \
+    (void) ngx_atomic_fetch_add(                                              \
+        &(stats)->refused[(refusal) - NGX_ETCD_REFUSAL_LOCK_HELD], 1)
+
+
+extern const ngx_etcd_object_type_t  ngx_etcd_lock_stats_type;
+
 
 /*
  * Called by the master: creates tables for the workers and for the workers
@@ -98,21 +113,19 @@ ngx_etcd_lock_row_t *ngx_etcd_lock_table_add(ngx_etcd_lock_table_t *table,
 void ngx_etcd_lock_table_remove(ngx_etcd_lock_table_t *table,
     ngx_etcd_lock_row_t *row);
 
-void ngx_etcd_lock_table_held(ngx_etcd_lock_row_t *row, uint64_t token,
-    ngx_msec_t since);
-void ngx_etcd_lock_table_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t n,
+void ngx_etcd_lock_table_show(ngx_etcd_lock_row_t *row,
+    ngx_etcd_lock_row_e state, ngx_uint_t shared, uint64_t value,
     ngx_msec_t since);
 
 
 /*
- * Copies the rows of table "number" that show the lock in that state to
- * entries, an array of NGX_ETCD_LOCK_TABLE_ROWS.  Sets *n to the number of
- * entries and *pid to the owner.  NGX_DECLINED: there is no such table.  Any
- * process may call this function.
+ * Copies the rows of table "number" that show the lock in that state, and the
+ * pid of the owner.  NGX_DECLINED: there is no such table.  Any process may
+ * call this function.
  */
 ngx_int_t ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
     ngx_etcd_lock_stats_t *lock, ngx_etcd_lock_row_e state,
-    ngx_etcd_lock_entry_t *entries, ngx_uint_t *n, ngx_pid_t *pid);
+    ngx_etcd_lock_rows_t *rows);
 
 
 #endif /* _NGX_ETCD_LOCK_TABLE_H_INCLUDED_ */

@@ -39,16 +39,7 @@ const ngx_etcd_object_type_t  ngx_etcd_member_set_type = {
 };
 
 
-ngx_etcd_member_set_t *
-ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone, ngx_etcd_object_id_t *id)
-{
-    return ngx_etcd_object_declare(zone, &ngx_etcd_member_set_type, id);
-}
-
-
-/* Makes what a pointer of the set points to, unless it is there. */
-
-static ngx_int_t
+ngx_int_t
 ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, ngx_uint_t force, void *p,
     size_t size)
 {
@@ -149,17 +140,18 @@ void
 ngx_etcd_member_set_confirm(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     uint64_t time)
 {
+    if (time == 0) {
+        if (ngx_etcd_zone_owned(zone)) {
+            __atomic_store_n(&set->confirmed, 0, __ATOMIC_RELEASE);
+        }
+
+        return;
+    }
+
     if (ngx_etcd_zone_lock_owned(zone, 0) == NGX_OK) {
         __atomic_store_n(&set->confirmed, time, __ATOMIC_RELEASE);
         ngx_etcd_zone_unlock(zone);
     }
-}
-
-
-void
-ngx_etcd_member_set_unconfirm(ngx_etcd_member_set_t *set)
-{
-    __atomic_store_n(&set->confirmed, 0, __ATOMIC_RELEASE);
 }
 
 
@@ -564,8 +556,7 @@ ngx_etcd_member_set_lock(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 static ngx_int_t
 ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until,
-    ngx_etcd_member_set_read_pt handler, void *data)
+    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until)
 {
     ngx_int_t  rc;
 
@@ -577,8 +568,8 @@ ngx_etcd_member_set_read_all(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     while (reader->next < set->nslots) {
 
-        if (handler(data, reader->next,
-                    ngx_etcd_member_set_slot(set, reader->next))
+        if (reader->handler(reader->data, reader->next,
+                            ngx_etcd_member_set_slot(set, reader->next))
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -640,8 +631,7 @@ ngx_etcd_member_set_visible(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
 ngx_int_t
 ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until,
-    ngx_etcd_member_set_read_pt handler, void *data)
+    uint32_t id, ngx_etcd_member_set_reader_t *reader, uint64_t until)
 {
     uint32_t           n;
     ngx_int_t          rc;
@@ -657,9 +647,7 @@ ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     while (rc == NGX_OK && (reader->all || from != set->generation)) {
 
         if (reader->all || !ngx_etcd_member_set_remembers(set, from)) {
-            rc = ngx_etcd_member_set_read_all(zone, set, id, reader, until,
-                                              handler,
-                                              data);
+            rc = ngx_etcd_member_set_read_all(zone, set, id, reader, until);
 
             if (rc != NGX_OK && rc != NGX_ERROR) {
                 return rc;
@@ -679,7 +667,8 @@ ngx_etcd_member_set_read(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
             continue;
         }
 
-        rc = handler(data, n, ngx_etcd_member_set_slot(set, n));
+        rc = reader->handler(reader->data, n,
+                             ngx_etcd_member_set_slot(set, n));
     }
 
     if (rc == NGX_OK) {

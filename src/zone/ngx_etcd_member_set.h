@@ -47,6 +47,7 @@
 
 
 typedef struct ngx_etcd_invalid_s    ngx_etcd_invalid_t;
+typedef struct ngx_etcd_member_outcome_row_s  ngx_etcd_member_outcome_row_t;
 
 
 /*
@@ -83,14 +84,15 @@ typedef struct {
 
 /*
  * Some slots, and for each process the cells of its connection counts, by
- * groups of rows.  Notes stay with the chunk, like the cells: a stale reference
- * points to a note.  The slab gives a chunk 1024 bytes.
+ * groups of rows.  Notes and outcomes stay with the chunk, like the cells: a
+ * stale reference points to a note.  The slab gives a chunk 1024 bytes.
  */
 
 typedef struct {
     ngx_etcd_slot_t                  slots[NGX_ETCD_MEMBER_SET_SLOTS];
     ngx_etcd_atomic64_t            **groups[NGX_ETCD_MEMBER_SET_GROUPS];
     ngx_etcd_note_t                 *notes;        /* NULL: none */
+    ngx_etcd_member_outcome_row_t   *outcomes;     /* NULL: none */
 } ngx_etcd_chunk_t;
 
 
@@ -257,18 +259,15 @@ extern const ngx_etcd_object_type_t  ngx_etcd_member_set_type;
 
 
 /*
- * Called by the master while a configuration is loaded: finds the set with
- * that identity or creates an empty one.  NULL: the zone is too small, or its
- * mutex is held.
+ * Makes what a pointer of the set points to, "size" bytes of zeroes, unless it
+ * is there; "p" points to the pointer.  Locks the mutex; "force" as of
+ * ngx_etcd_zone_lock_owned().  NGX_OK, or NGX_ERROR: the zone is too small, its
+ * mutex is held, or another process owns it.
  */
-ngx_etcd_member_set_t *ngx_etcd_member_set_declare(ngx_etcd_zone_t *zone,
-    ngx_etcd_object_id_t *id);
+ngx_int_t ngx_etcd_member_set_alloc(ngx_etcd_zone_t *zone, ngx_uint_t force,
+    void *p, size_t size);
 
-/*
- * Enables counting of requests that wait for a member.  Locks the mutex;
- * "force" as of ngx_etcd_zone_lock_owned().  NGX_OK, or NGX_ERROR: the zone is
- * too small, its mutex is held, or another process owns it.
- */
+/* Enables counting of requests that wait for a member, likewise. */
 ngx_int_t ngx_etcd_member_set_count_waiting(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_uint_t force);
 
@@ -294,14 +293,13 @@ int64_t ngx_etcd_member_set_staleness(ngx_etcd_member_set_t *set);
 /*
  * For a leader that data from etcd no longer proves.  The owner sets the time
  * of the last confirmation by the leader's own API, unless the mutex is held.
- * The end of a confirmation needs no mutex: a former owner may end that of
- * another leader, which is confirmed again a second later.
+ * A time of 0 ends the confirmation, which needs no mutex: a former owner may
+ * end that of another leader, which is confirmed again a second later.
  * ngx_etcd_member_set_confirmed() returns 1 if the confirmation is recent
  * enough; any process may call it.
  */
 void ngx_etcd_member_set_confirm(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint64_t time);
-void ngx_etcd_member_set_unconfirm(ngx_etcd_member_set_t *set);
 ngx_uint_t ngx_etcd_member_set_confirmed(ngx_etcd_member_set_t *set);
 
 /* Returns NULL if there is no such slot. */
@@ -350,9 +348,15 @@ ngx_int_t ngx_etcd_member_set_annotate(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set);
 
 
-/* The position of a reading worker.  All zero: nothing was read. */
+typedef ngx_int_t (*ngx_etcd_member_set_read_pt)(void *data, ngx_uint_t n,
+    ngx_etcd_slot_t *slot);
+
+
+/* A reading worker, and its position.  All zero: nothing was read. */
 
 typedef struct {
+    ngx_etcd_member_set_read_pt      handler;
+    void                            *data;
     ngx_atomic_uint_t                generation;
     uint64_t                         revision;     /* complete up to this
                                                       revision */
@@ -374,7 +378,7 @@ typedef struct {
 
 
 /*
- * Calls the handler, under the mutex, for every slot changed since the
+ * Calls the reader's handler, under the mutex, for every slot changed since the
  * reader's generation, and updates generation and revision.  All slots are
  * read if the generation is 0 or too old.  The entry is NULL for a free slot;
  * the entry must not be used after the handler returns.  While all slots are
@@ -391,13 +395,9 @@ typedef struct {
  *                   known members,
  *     NGX_ERROR     the handler failed; the generation is unchanged.
  */
-typedef ngx_int_t (*ngx_etcd_member_set_read_pt)(void *data, ngx_uint_t n,
-    ngx_etcd_slot_t *slot);
-
 ngx_int_t ngx_etcd_member_set_read(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, uint32_t id,
-    ngx_etcd_member_set_reader_t *reader, uint64_t until,
-    ngx_etcd_member_set_read_pt handler, void *data);
+    ngx_etcd_member_set_reader_t *reader, uint64_t until);
 
 
 /*

@@ -40,51 +40,6 @@ ngx_etcd_object_search(ngx_etcd_zone_t *zone,
 }
 
 
-static ngx_etcd_object_t *
-ngx_etcd_object_create(ngx_etcd_zone_t *zone,
-    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id)
-{
-    ngx_etcd_redo_t     redo;
-    ngx_etcd_object_t  *object;
-
-    redo.n = 0;
-
-    object = ngx_etcd_object_prepare(zone, type, id, &redo);
-
-    if (object != NULL) {
-        ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
-    }
-
-    return object;
-}
-
-
-void *
-ngx_etcd_object_declare(ngx_etcd_zone_t *zone,
-    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id)
-{
-    ngx_etcd_object_t  *object;
-
-    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return NULL;
-    }
-
-    object = ngx_etcd_object_search(zone, type, id);
-
-    if (object == NULL) {
-        object = ngx_etcd_object_create(zone, type, id);
-    }
-
-    if (object != NULL) {
-        object->epoch = zone->epoch;
-    }
-
-    ngx_etcd_zone_unlock(zone);
-
-    return object;
-}
-
-
 void *
 ngx_etcd_object_prepare(ngx_etcd_zone_t *zone,
     const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id,
@@ -138,6 +93,39 @@ ngx_etcd_object_prepare(ngx_etcd_zone_t *zone,
     object->epoch = zone->epoch;
 
     ngx_etcd_redo_insert_tail(redo, &sh->objects[type->list], &object->queue);
+
+    return object;
+}
+
+
+void *
+ngx_etcd_object_declare(ngx_etcd_zone_t *zone,
+    const ngx_etcd_object_type_t *type, ngx_etcd_object_id_t *id)
+{
+    ngx_etcd_redo_t     redo;
+    ngx_etcd_object_t  *object;
+
+    if (ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
+        return NULL;
+    }
+
+    object = ngx_etcd_object_search(zone, type, id);
+
+    if (object == NULL) {
+        redo.n = 0;
+
+        object = ngx_etcd_object_prepare(zone, type, id, &redo);
+
+        if (object != NULL) {
+            ngx_etcd_redo_write(&zone->sh->batch.redo, &redo);
+        }
+    }
+
+    if (object != NULL) {
+        object->epoch = zone->epoch;
+    }
+
+    ngx_etcd_zone_unlock(zone);
 
     return object;
 }

@@ -18,31 +18,13 @@
     (&(map)->chains[(hash) & ((map)->nchains - 1)])
 
 
-static void
-ngx_etcd_shared_map_move(ngx_etcd_shared_map_t *map, ngx_etcd_shared_map_t *to)
-{
-    ngx_uint_t               i;
-    ngx_etcd_shared_node_t  *node, *next, **chain;
-
-    for (i = 0; i < map->nchains; i++) {
-        for (node = map->chains[i]; node != NULL; node = next) {
-            next = node->next;
-
-            chain = ngx_etcd_shared_map_chain(to, node->hash);
-            node->next = *chain;
-            *chain = node;
-        }
-    }
-}
-
-
 ngx_int_t
 ngx_etcd_shared_map_size(ngx_slab_pool_t *shpool, ngx_etcd_shared_map_t *map,
     ngx_uint_t nodes)
 {
-    ngx_uint_t               n;
-    ngx_etcd_shared_map_t    to;
-    ngx_etcd_shared_node_t **chains;
+    ngx_uint_t                i, n;
+    ngx_etcd_shared_map_t     to;
+    ngx_etcd_shared_node_t   *node, *next, **chain, **chains;
 
     for (n = 16; n < nodes; n *= 2) { /* void */ }
 
@@ -63,7 +45,15 @@ ngx_etcd_shared_map_size(ngx_slab_pool_t *shpool, ngx_etcd_shared_map_t *map,
 
     ngx_etcd_seqlock_write(&map->lock);
 
-    ngx_etcd_shared_map_move(map, &to);
+    for (i = 0; i < map->nchains; i++) {
+        for (node = chains[i]; node != NULL; node = next) {
+            next = node->next;
+
+            chain = ngx_etcd_shared_map_chain(&to, node->hash);
+            node->next = *chain;
+            *chain = node;
+        }
+    }
 
     map->chains = to.chains;
     map->nchains = to.nchains;
@@ -116,41 +106,27 @@ ngx_etcd_shared_map_add(ngx_etcd_shared_map_t *map,
 }
 
 
-/* Returns the pointer that points to the node. */
-
-static ngx_etcd_shared_node_t **
-ngx_etcd_shared_map_link(ngx_etcd_shared_map_t *map,
-    ngx_etcd_shared_node_t *node)
-{
-    ngx_etcd_shared_node_t  **link;
-
-    for (link = ngx_etcd_shared_map_chain(map, node->hash);
-         *link != node;
-         link = &(*link)->next)
-    {
-        /* void */
-    }
-
-    return link;
-}
-
-
-void
-ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
-    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo)
-{
-    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), node->next);
-    ngx_etcd_redo_set(redo, &map->n, map->n - 1);
-}
-
-
 void
 ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t *node, ngx_etcd_shared_node_t *other,
     ngx_etcd_redo_t *redo)
 {
-    ngx_etcd_redo_set(redo, &other->next, node->next);
-    ngx_etcd_redo_set(redo, ngx_etcd_shared_map_link(map, node), other);
+    ngx_etcd_shared_node_t  **link;
+
+    link = ngx_etcd_shared_map_chain(map, node->hash);
+
+    while (*link != node) {
+        link = &(*link)->next;
+    }
+
+    if (other != NULL) {
+        ngx_etcd_redo_set(redo, &other->next, node->next);
+        ngx_etcd_redo_set(redo, link, other);
+        return;
+    }
+
+    ngx_etcd_redo_set(redo, link, node->next);
+    ngx_etcd_redo_set(redo, &map->n, map->n - 1);
 }
 
 
@@ -237,7 +213,7 @@ ngx_etcd_shared_map_find(ngx_slab_pool_t *shpool, ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t     *node;
     ngx_etcd_seqlock_reader_t   reader;
 
-    ngx_etcd_seqlock_read(&reader, &map->lock);
+    ngx_etcd_seqlock_read(&reader, &map->lock, 0);
 
     while (ngx_etcd_seqlock_try(&reader)) {
         node = ngx_etcd_shared_map_find_locked(shpool, map, hash, match, data);

@@ -57,19 +57,19 @@ void ngx_etcd_shared_map_done(ngx_slab_pool_t *shpool,
     ngx_etcd_shared_map_t *map, ngx_etcd_redo_t *log);
 
 /* The hash of a name: equal in all processes of a master. */
-#define ngx_etcd_shared_map_hash(name)  ngx_etcd_siphash_long(name)
+#define ngx_etcd_shared_map_hash(name)  ngx_etcd_siphash(name)
 
 /*
- * Add the stores that link or unlink a node to a redo log, which takes one
- * such change.  The caller holds the mutex, and then calls
- * ngx_etcd_shared_map_write().
+ * Adds the stores that link a node to a redo log, which takes one such change.
+ * The caller holds the mutex, and then calls ngx_etcd_shared_map_write().
  */
 void ngx_etcd_shared_map_add(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo);
-void ngx_etcd_shared_map_remove(ngx_etcd_shared_map_t *map,
-    ngx_etcd_shared_node_t *node, ngx_etcd_redo_t *redo);
 
-/* Adds the stores that replace a node by another one of the same name. */
+/*
+ * Adds the stores that replace a node by another one of the same name; NULL:
+ * that unlink it.
+ */
 void ngx_etcd_shared_map_replace(ngx_etcd_shared_map_t *map,
     ngx_etcd_shared_node_t *node, ngx_etcd_shared_node_t *other,
     ngx_etcd_redo_t *redo);

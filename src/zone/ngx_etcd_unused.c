@@ -59,20 +59,6 @@ ngx_etcd_unused_named(ngx_etcd_invalid_t *named, ngx_etcd_unused_row_t *row)
 }
 
 
-/* NULL: the zone is full. */
-
-static ngx_etcd_member_set_remarks_t *
-ngx_etcd_unused_remarks(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
-{
-    if (set->remarks == NULL) {
-        set->remarks = ngx_slab_calloc_locked(zone->shpool,
-                                        sizeof(ngx_etcd_member_set_remarks_t));
-    }
-
-    return set->remarks;
-}
-
-
 ngx_int_t
 ngx_etcd_unused_write(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_unused_t *unused, ngx_uint_t force)
@@ -96,7 +82,12 @@ ngx_etcd_unused_write(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
         any |= (row->key.data != NULL);
     }
 
-    remarks = any ? ngx_etcd_unused_remarks(zone, set) : set->remarks;
+    if (any && set->remarks == NULL) {
+        set->remarks = ngx_slab_calloc_locked(zone->shpool,
+                                        sizeof(ngx_etcd_member_set_remarks_t));
+    }
+
+    remarks = set->remarks;
 
     for (i = 0; remarks != NULL && i < NGX_ETCD_MEMBER_SET_UNUSED; i++) {
         row = &unused->rows[i];
@@ -124,23 +115,6 @@ ngx_etcd_unused_write(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_zone_unlock(zone);
 
     return NGX_OK;
-}
-
-
-void
-ngx_etcd_unused_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_member_set_t *from)
-{
-    if (from->remarks == NULL || ngx_etcd_zone_lock_patient(zone) != NGX_OK) {
-        return;
-    }
-
-    if (ngx_etcd_unused_remarks(zone, set) != NULL) {
-        ngx_memcpy(set->remarks->told, from->remarks->told,
-                   sizeof(set->remarks->told));
-    }
-
-    ngx_etcd_zone_unlock(zone);
 }
 
 
@@ -199,21 +173,4 @@ ngx_etcd_unused_any(ngx_etcd_member_set_t *set)
     }
 
     return 0;
-}
-
-
-void
-ngx_etcd_unused_clear(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set)
-{
-    ngx_uint_t  i;
-
-    if (set->remarks == NULL) {
-        return;
-    }
-
-    for (i = 0; i < NGX_ETCD_MEMBER_SET_UNUSED; i++) {
-        ngx_etcd_zone_free(zone, &set->remarks->named[i]);
-    }
-
-    ngx_etcd_zone_free(zone, &set->remarks);
 }

@@ -49,13 +49,6 @@ typedef struct {
 ngx_int_t ngx_etcd_unused_write(ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t *set, ngx_etcd_unused_t *unused, ngx_uint_t force);
 
-/*
- * Copies the hashes from a set of another zone, whose mutex the caller holds,
- * as far as there is room.
- */
-void ngx_etcd_unused_inherit(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
-    ngx_etcd_member_set_t *from);
-
 /* Copies rows and hashes from a set; the caller holds the mutex. */
 ngx_int_t ngx_etcd_unused_copy(ngx_etcd_member_set_t *set,
     ngx_etcd_unused_t *unused, ngx_pool_t *pool);
@@ -65,9 +58,6 @@ ngx_int_t ngx_etcd_unused_copy(ngx_etcd_member_set_t *set,
  * keys that are counted: the prefix is to be listed.
  */
 ngx_uint_t ngx_etcd_unused_any(ngx_etcd_member_set_t *set);
-
-/* Frees what a set has; the caller holds the mutex. */
-void ngx_etcd_unused_clear(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set);
 
 
 #endif /* _NGX_ETCD_UNUSED_H_INCLUDED_ */

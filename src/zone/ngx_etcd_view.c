@@ -59,19 +59,60 @@ ngx_etcd_view_open(ngx_etcd_view_t *view, ngx_etcd_zone_t *zone,
 }
 
 
-static void
-ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
-    ngx_etcd_note_t *copy)
+/* Copies key and payload of an entry, and what is known of its key. */
+
+static ngx_etcd_view_member_t *
+ngx_etcd_view_entry(ngx_etcd_view_t *view, ngx_etcd_entry_t *entry, u_char **p)
 {
-    ngx_etcd_note_t  *note;
+    ngx_etcd_view_member_t  *member;
 
-    note = ngx_etcd_member_set_note(slot, view->next);
+    member = &view->members[view->n++];
 
-    if (note != NULL && note->uid == slot->uid) {
-        *copy = *note;
+    ngx_memzero(member, sizeof(ngx_etcd_view_member_t));
 
-    } else {
-        ngx_memzero(copy, sizeof(ngx_etcd_note_t));
+    member->key.data = *p;
+    member->key.len = entry->key_len;
+    member->payload = *p + entry->key_len;
+    member->mod_revision = entry->mod_revision;
+    member->lease = entry->lease;
+
+    *p = ngx_cpymem(*p, entry->bytes, (size_t) entry->key_len + entry->len);
+
+    return member;
+}
+
+
+/*
+ * The members that the slot does not show.  Requests and connections are those
+ * of the one that it shows.
+ */
+
+static void
+ngx_etcd_view_hidden(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
+{
+    size_t                   room;
+    ngx_str_t               *key;
+    ngx_uint_t               n;
+    ngx_etcd_entry_t        *entry;
+    ngx_etcd_view_member_t  *member;
+
+    key = &view->members[view->n - 1].key;
+    room = view->bytes + NGX_ETCD_VIEW_BYTES - *p;
+    room = ngx_min(room, NGX_ETCD_VIEW_BYTES / 4);
+    entry = slot->entry->next;
+
+    for (n = 0; entry != slot->entry && n < NGX_ETCD_VIEW_HIDDEN; n++) {
+
+        if ((size_t) entry->key_len + entry->len > room) {
+            return;
+        }
+
+        room -= (size_t) entry->key_len + entry->len;
+
+        member = ngx_etcd_view_entry(view, entry, p);
+        member->hidden_by = *key;
+
+        entry = entry->next;
     }
 }
 
@@ -81,7 +122,9 @@ ngx_etcd_view_note(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot,
 static ngx_uint_t
 ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
 {
-    size_t                   len, hidden;
+    size_t                   len, hidden, left;
+    ngx_uint_t               more;
+    ngx_etcd_note_t         *note;
     ngx_etcd_entry_t        *entry;
     ngx_etcd_view_member_t  *member;
 
@@ -92,40 +135,53 @@ ngx_etcd_view_take(ngx_etcd_view_t *view, ngx_etcd_slot_t *slot, u_char **p)
     }
 
     len = (size_t) entry->key_len + entry->len;
-    hidden = (entry->next != entry) ? entry->next->key_len : 0;
+    left = view->bytes + NGX_ETCD_VIEW_BYTES - *p;
 
-    if (view->n == NGX_ETCD_VIEW_MEMBERS
-        || len + hidden > (size_t) (view->bytes + NGX_ETCD_VIEW_BYTES - *p))
+    more = (entry->next != entry);
+    hidden = more ? entry->next->key_len : 0;
+
+    if (view->n != 0
+        && (view->n + 1 + more * NGX_ETCD_VIEW_HIDDEN > NGX_ETCD_VIEW_MEMBERS
+            || len + hidden + more * (NGX_ETCD_VIEW_BYTES / 4) > left))
     {
-        /* A member that never fits is skipped, or reading would not end. */
-
-        return view->n == 0;
+        return 0;
     }
 
-    member = &view->members[view->n++];
+    /* A member that never fits is skipped, or reading would not end. */
 
-    member->key.data = *p;
-    member->key.len = entry->key_len;
-    member->payload = *p + entry->key_len;
-    member->mod_revision = entry->mod_revision;
-    member->lease = entry->lease;
+    if (len + hidden > left) {
+        return 1;
+    }
+
+    member = ngx_etcd_view_entry(view, entry, p);
+
     member->requests = slot->requests;
     member->conns = ngx_etcd_counter_get(&slot->conns, slot->uid);
     member->fails = ngx_etcd_counter_get(&slot->fails, slot->uid);
+    member->idle = (int32_t) ((uint32_t) ngx_time() - slot->checked);
+    member->failed = slot->accessed
+                     ? (int32_t) ((uint32_t) ngx_time() - slot->accessed) : -1;
     member->verdict = ngx_etcd_counter_get(&slot->verdict, slot->uid);
     member->held = (slot->entry->gone == NGX_ETCD_ENTRY_HELD);
 
-    ngx_etcd_view_note(view, slot, &member->note);
+    note = ngx_etcd_member_set_note(slot, view->next);
 
-    *p = ngx_cpymem(*p, entry->bytes, len);
+    if (note != NULL && note->uid == slot->uid) {
+        member->note = *note;
+    }
 
-    ngx_str_null(&member->hides);
+    member->counted = ngx_etcd_member_outcome_sum(view->set, view->next,
+                                                  &member->answers);
 
     if (hidden != 0) {
         member->hides.data = *p;
         member->hides.len = hidden;
 
         *p = ngx_cpymem(*p, entry->next->bytes, hidden);
+    }
+
+    if (more) {
+        ngx_etcd_view_hidden(view, slot, p);
     }
 
     return 1;

@@ -9,6 +9,9 @@
  * is reported once, with its state at the time of the copy; a member that is
  * removed meanwhile may be missing, and a member that is added meanwhile is
  * missing.
+ *
+ * The members that another one of the same address hides follow it, some of
+ * them if there are many.
  */
 
 
@@ -18,13 +21,16 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_entry.h>
+#include <ngx_etcd_member_outcome.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_unused.h>
 
 
 #define NGX_ETCD_VIEW_MEMBERS  16           /* members per read */
 #define NGX_ETCD_VIEW_BYTES    16384        /* of their keys and payloads */
+#define NGX_ETCD_VIEW_HIDDEN   7            /* members that another one hides,
+                                               at most, and a quarter of the
+                                               bytes */
 
 
 /* Points into the view; valid until the next read. */
@@ -33,15 +39,23 @@ typedef struct {
     ngx_str_t                  key;
     ngx_str_t                  hides;       /* another key with the address; no
                                                data: none */
+    ngx_str_t                  hidden_by;   /* the key whose member hides this
+                                               one; no data: none does */
     u_char                    *payload;
     uint64_t                   mod_revision;
     int64_t                    lease;       /* 0: none */
     uint64_t                   requests;
     uint64_t                   conns;
     uint64_t                   fails;
+    int64_t                    idle;        /* s since the last try after a
+                                               failure */
+    int64_t                    failed;      /* s since the last failure; -1:
+                                               none */
     ngx_uint_t                 verdict;     /* NGX_ETCD_VERDICT_ */
     ngx_uint_t                 held;        /* the member is */
     ngx_etcd_note_t            note;        /* of zeroes: none */
+    ngx_uint_t                 counted;     /* 0: no answers are */
+    ngx_etcd_answers_t         answers;
 } ngx_etcd_view_member_t;
 
 

@@ -19,7 +19,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_batch.h>
-#include <ngx_etcd_histogram.h>
+#include <ngx_etcd_counter.h>
 #include <ngx_etcd_process.h>
 
 
@@ -35,6 +35,7 @@
 #define NGX_ETCD_ZONE_EVENT_LEN      128     /* bytes shown of a key */
 #define NGX_ETCD_ZONE_MAX_ENDPOINTS  16
 #define NGX_ETCD_ZONE_URL_LEN        256     /* bytes shown of an endpoint */
+#define NGX_ETCD_ZONE_ERROR_LEN      128     /* bytes shown of its last error */
 
 #define NGX_ETCD_ZONE_VERSIONS       32      /* endpoints whose version is
                                                 remembered */
@@ -58,6 +59,7 @@ typedef enum {
     NGX_ETCD_ZONE_LOCK_STATS,
     NGX_ETCD_ZONE_SET_MAPS,
     NGX_ETCD_ZONE_VALUE_MAPS,
+    NGX_ETCD_ZONE_OUTCOMES,
     NGX_ETCD_ZONE_LISTS
 } ngx_etcd_zone_list_e;
 
@@ -82,6 +84,15 @@ typedef struct {
 } ngx_etcd_zone_event_t;
 
 
+typedef enum {
+    NGX_ETCD_CLUSTER_IDLE = 0,         /* no agent has connected yet */
+    NGX_ETCD_CLUSTER_CONNECTING,
+    NGX_ETCD_CLUSTER_CONNECTED,
+    NGX_ETCD_CLUSTER_UNAUTHORIZED      /* connected, but authentication
+                                          failed */
+} ngx_etcd_zone_cluster_state_e;
+
+
 /*
  * The state of the cluster, written by the owner only, with each answer of
  * etcd.  The mutex is not needed: a former owner that does not know it yet may
@@ -90,7 +101,7 @@ typedef struct {
  */
 
 typedef struct {
-    ngx_atomic_t                     state;        /* of the client */
+    ngx_atomic_t                     state;        /* NGX_ETCD_CLUSTER_ */
     ngx_etcd_atomic64_t              cluster_id;   /* of what the sets have */
     ngx_etcd_atomic64_t              revision;     /* highest seen */
     ngx_etcd_atomic64_t              proved;       /* ngx_etcd_clock(); 0:
@@ -128,19 +139,26 @@ typedef struct {
 typedef struct {
     ngx_uint_t                       state;        /* the client's view */
     ngx_uint_t                       learned;
+    time_t                           since;        /* of the first failure in
+                                                      a row */
     size_t                           url_len;
+    size_t                           error_len;    /* of the last failure */
     u_char                           url[NGX_ETCD_ZONE_URL_LEN];
+    u_char                           error[NGX_ETCD_ZONE_ERROR_LEN];
 } ngx_etcd_zone_endpoint_t;
 
 
 typedef struct {
     ngx_uint_t                       n;
     ngx_int_t                        current;      /* index in use, or -1 */
+    size_t                           refusal_len;  /* why etcd refuses the
+                                                      user */
+    u_char                           refusal[NGX_ETCD_ZONE_ERROR_LEN];
     ngx_etcd_zone_endpoint_t         list[NGX_ETCD_ZONE_MAX_ENDPOINTS];
 } ngx_etcd_zone_endpoints_t;
 
 
-/* The version of an endpoint, ngx_etcd_server_versions.h. */
+/* The version of an endpoint: ngx_etcd_server_versions_set(). */
 
 typedef struct {
     ngx_etcd_atomic64_t              id;           /* of the URL; 0: unused */
@@ -163,8 +181,8 @@ typedef struct {
     ngx_etcd_zone_endpoints_t        endpoints;
 
     ngx_etcd_zone_version_t          versions[NGX_ETCD_ZONE_VERSIONS];
-    ngx_atomic_t                     warned;       /* bits, see ngx_etcd_
-                                                      server_versions.h */
+    ngx_atomic_t                     warned;       /* bits: messages that are
+                                                      logged once */
 
     ngx_queue_t                      objects[NGX_ETCD_ZONE_LISTS];
     ngx_queue_t                      unused[NGX_ETCD_ZONE_LISTS];
@@ -375,6 +393,30 @@ void ngx_etcd_zone_event(ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *key,
  */
 ngx_int_t ngx_etcd_zone_get_events(ngx_etcd_zone_t *zone,
     ngx_etcd_zone_event_t *events, ngx_uint_t *n);
+
+
+/*
+ * The versions of etcd that endpoints run, as any client of any process was
+ * told last.  Written and read without the mutex.
+ */
+void ngx_etcd_server_versions_set(ngx_etcd_zone_t *zone, ngx_str_t *url,
+    uint64_t version);
+
+/* Returns the version of the endpoint with this URL; 0: unknown. */
+uint64_t ngx_etcd_server_versions_get(ngx_etcd_zone_t *zone, ngx_str_t *url);
+
+/* bits of "what": messages that are logged once, for any endpoint */
+
+#define NGX_ETCD_SERVER_VERSIONS_FAULT     1
+#define NGX_ETCD_SERVER_VERSIONS_UNTOLD    2
+#define NGX_ETCD_SERVER_VERSIONS_ADVISORY  4
+
+/*
+ * Returns 1 once in the life of the zone for each of these: the caller, of all
+ * processes, is the first one.
+ */
+ngx_uint_t ngx_etcd_server_versions_first(ngx_etcd_zone_t *zone,
+    ngx_uint_t what);
 
 
 /*

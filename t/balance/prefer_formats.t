@@ -89,12 +89,11 @@ my @cases = (
 
     ['kratos', 'format=kratos', 'zone:a',
      [1, '{"name":"kratos","metadata":{"zone":"a"},"endpoints":'
-         . '["grpc://10.0.0.1:1","grpc://10.0.0.2:1"]}'],
+         . '["grpc://10.0.0.1:1"]}'],
      [2, '{"name":"kratos","metadata":{"zone":"b"},"endpoints":'
          . '["grpc://10.0.0.3:1"]}'],
      [3, '{"name":"kratos","metadata":null,"endpoints":["grpc://10.0.0.4:1"]}'],
-     { '10.0.0.1:1' => 1, '10.0.0.2:1' => 1,
-       '10.0.0.3:1' => 0, '10.0.0.4:1' => 0 }],
+     { '10.0.0.1:1' => 1, '10.0.0.3:1' => 0, '10.0.0.4:1' => 0 }],
 
     ['go-micro', 'format=go-micro', 'zone:a',
      [1, '{"name":"go-micro","metadata":{"zone":"a"},"nodes":['
@@ -184,7 +183,8 @@ sub near {
     my ($name) = @_;
 
     return { map { $_->{address} => $_->{near} ? 1 : 0 }
-                 @{ $nginx->upstream($name)->status->{members} } };
+             grep { $_->{state} ne 'shadowed' }
+                  @{ $nginx->upstream($name)->status->{members} } };
 }
 
 

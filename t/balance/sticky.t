@@ -230,7 +230,7 @@ for my $name (sort keys %methods) {
     # A member drains.
 
     put($name, 'b', ',"drain":true');
-    shows($name, 'drain up up', "$name: one drains");
+    shows($name, 'drained up up', "$name: one drains");
 
     any_of($name, undef, 'a c', "$name: it gets no new session");
     is(answers($name, id('b')), 'b', "$name: it keeps its sessions");

@@ -69,8 +69,13 @@ http {
             empty_gif;
         }
 
+        location /shared {
+            etcd_lock /locks/shared wait=60s shared=1;
+            empty_gif;
+        }
+
         location /handed {
-            etcd_lock /locks/handed wait=60s handoff=16;
+            etcd_lock /locks/handed wait=60s reuse=17;
             empty_gif;
         }
     }
@@ -100,14 +105,22 @@ EOF
 # ratio that is to be reached]
 
 my @contests = (
-    [8, 'one', 'handed', [1], '8 on one key, `handoff=16`', '>= 50'],
+    [8, 'one', 'handed', [1], '8 on one key, `reuse=17`', '>= 50'],
     [8, 'one', 'one', [1], '8 on one key', '>= 12'],
-    [64, 'one', 'handed', [1], '64 on one key, `handoff=16`', '>= 8'],
+    [64, 'one', 'handed', [1], '64 on one key, `reuse=17`', '>= 8'],
     [64, 'one', 'one', [1], '64 on one key', '>= 2'],
     [8, 'one', 'handed', [2, 2],
-     '8 on one key, 2 nginx of 2 workers, `handoff=16`', '>= 8'],
+     '8 on one key, 2 nginx of 2 workers, `reuse=17`', '>= 8'],
     [8, 'one', 'one', [2, 2], '8 on one key, 2 nginx of 2 workers', '>= 8'],
     [64, 'own', 'own', [1], '64 on keys of their own', '>= 2'],
+);
+
+# [clients, the paths of two rows, the workers of each nginx, a name, the ratio]
+
+my @sharing = (
+    [64, 'one', 'shared', [1], '64 that share one key', '>= 10'],
+    [64, 'one', 'shared', [2, 2],
+     '64 that share one key, 2 nginx of 2 workers', '>= 10'],
 );
 
 # The order in which nginxes without the modules (and a second one) and with
@@ -295,6 +308,15 @@ sub contest {
         };
     }
 
+    for my $contest (@sharing) {
+        my ($clients, $alone, $shared, $workers) = @$contest;
+
+        push @{ $round{sharing} }, {
+            map { $_ => ask($_, $clients, @{ $nginxes->{"@$workers"} }) }
+                $alone, $shared
+        };
+    }
+
     $round{writes} = writes($etcd, $one);
 
     return \%round;
@@ -321,6 +343,17 @@ sub rows {
         push @rows, [$name, $title,
                      figures('%.0f', map { $_->{contests}[$i] } @rounds),
                      $wanted];
+    }
+
+    for my $i (0 .. $#sharing) {
+        my ($alone, $shared, $title, $wanted) = @{ $sharing[$i] }[1, 2, 4, 5];
+        my @pairs = map { $_->{sharing}[$i] } @rounds;
+
+        push @rows, [$name, $title,
+                     spread_of('%.0f', sub { $_[0]{$alone} }, @pairs),
+                     spread_of('%.0f', sub { $_[0]{$shared} }, @pairs),
+                     spread_of('%.1f', sub { $_[0]{$shared} / $_[0]{$alone} },
+                               @pairs), $wanted];
     }
 
     return (@rows, [$name, 'one on one key, writes', 2,
@@ -354,7 +387,8 @@ TLS with certificates of clients. $rounds rounds, $seconds s for each figure.
 One client takes another key for each request: the time that the lock adds to a
 request, in ms, beside that of a Lock() and Unlock(), the lower the better. The
 other rows are requests, and locks, in a second; one nginx of one worker, where
-nothing else is said. The writes are those of $in_a_row requests one after
+nothing else is said. Clients that share one key stand beside as many of nginx
+that have the lock alone. The writes are those of $in_a_row requests one after
 another, as revisions that etcd counted. The last column is what the ratio is to
 be.
 END

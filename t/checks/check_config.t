@@ -28,6 +28,9 @@ refused('etcd_check of a leader', upstream('etcd_leader /a/;',
 refused("etcd_check $_", upstream($members, "etcd_check $_;"),
         "unknown type of check \"$_\", there are: tcp, http, grpc in AT", 7)
     for qw(udp ht mandatory);
+refused('etcd_check without a type', upstream($members, 'etcd_check;'),
+        '"etcd_check" needs a type of check, there are: tcp, http, grpc in AT',
+        7);
 refused('etcd_check with a long timeout',
         upstream($members, 'etcd_check tcp interval=1s timeout=2s;'),
         '"timeout" of "etcd_check" is longer than its "interval" in AT', 7);

@@ -380,7 +380,7 @@ $nobody->stop();
 # Workers may not read the password file.
 
 SKIP: {
-    skip 'only root can start workers of another user', 5 if $> != 0;
+    skip 'only root can start workers of another user', 11 if $> != 0;
 
     my $cut = Chaos->start($etcd->port);
     my $other = nginx($cut, 'changed', user => 'nobody nogroup')
@@ -394,6 +394,24 @@ SKIP: {
            'unreadable file: it is mentioned');
     logged($other, 'error', '"password_file"', 0,
            'unreadable file: without alarm');
+    logged($other, 'warn', 'is not readable for workers, whose user is '
+           . '"nobody"', 1, 'unreadable file: the start warns');
+
+    # Workers may read it, and then not any more.
+
+    my $path = $other->dir . '/password';
+
+    chmod(0711, test_dir()) or die "chmod: $!\n";
+
+    for my $owner ((getpwnam('nobody'))[2], 0) {
+        chown($owner, -1, $path) or die "chown $path: $!\n";
+        token_expires($etcd, "file of $owner: the token expires");
+        $cut->cut();
+        follows($other, $etcd, 's1', "file of $owner: another token");
+    }
+
+    logged($other, 'error', 'not readable for workers \(uid \d+\)', 1,
+           'no longer readable file: an error');
     $other->stop();
 }
 

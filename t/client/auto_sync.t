@@ -246,8 +246,8 @@ ok(wait_for(sub {
 }, 20, 'a learned endpoint'), 'a learned endpoint takes over');
 
 $cluster->leader->put('/s/2', '127.0.0.1:1');
-$api->shows({ '/s/1' => "$address 1 up", '/s/2' => '127.0.0.1:1 1 up' },
-            'changes arrive through it');
+$api->shows({ '/s/1' => "$address 1 up", '/s/2' => '127.0.0.1:1 1 failing' },
+            'changes arrive through it, where nobody listens');
 
 is_deeply([configured()], [$nobody, $first->url],
           'those of the configuration are never given up');

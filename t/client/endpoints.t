@@ -36,7 +36,7 @@ use constant {
 my $cluster = Cluster->new(3, args => ['--heartbeat-interval=100',
                                        '--election-timeout=2000'])->start();
 my $etcd = Etcd->new()->start();
-my @backends = Backend->start(2);
+my @backends = Backend->start(3);
 my @good = map { Chaos->start($etcd->port) } 1 .. 2;
 my $bad = Chaos->start($etcd->port);
 my @nobody = map { 'http://127.0.0.1:' . free_port() } 1 .. 2;
@@ -241,17 +241,17 @@ ok(wait_for(sub {
     !grep { $where->{$_} ne $home->{$_} } @clients;
 }, 30, 'the return'), 'all return to where they were');
 
-# (Two keys with one address would be one member.)
+# (Two keys with one address would be one member; and where nobody listens, the
+# load makes the member "failing".)
 
-my $last = '127.0.0.1:1';
-
-$cluster->leader->put('/s/3', $last);
+$cluster->leader->put('/s/3', address(2));
 
 for my $name (@movers) {
     my $upstream = Upstream->new($nginx, $name);
 
     my %wanted = map { ("/s/$_->[0]" => "$_->[1] 1 up") }
-        [1, address(0)], $value % 2 ? [2, address(1)] : (), [3, $last];
+        [1, address(0)], $value % 2 ? [2, address(1)] : (),
+                     [3, address(2)];
 
     wait_for { Becomes::text($upstream->members) eq Becomes::text(\%wanted) }
         10, "$name: all changes";

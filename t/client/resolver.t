@@ -109,32 +109,29 @@ my $members = { '/s/1' => "$address 1 up" };
 my $load = Load->start($nginx->port, clients => 2);
 
 
-sub logs {
-    my ($pattern, $name) = @_;
-
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
-
-    return ok(wait_for(sub { $nginx->count_log($pattern) }, 10, $name), $name);
-}
-
-
 $nginx->upstream($_)->shows($members, "$_: members")
     for qw(here both next right);
 
 is($nginx->cluster('here')->{endpoint}, 'http://here.test:' . $etcd->port,
    'the status shows the name');
-logs(qr/"dead": endpoint http:\S+ 127\.0\.0\.[23]:\d+ failed: .*next address/,
-     'several addresses are tried in turn');
-logs(qr/"dead": endpoint http:\S+ failed for .*Connection refused/,
-     'and the endpoint has failed after the last of them');
-logs(qr/"nowhere": .* "nowhere\.test" could not be resolved: Host not found,/,
-     'a name that does not exist is the failure of its endpoint');
-logs(qr/"failed".*"failed\.test" could not be resolved: Server failure/,
-     'a name server that fails');
-logs(qr/"silent".*"silent\.test" could not be resolved: Operation timed out/,
-     'a name server that says nothing');
-logs(qr/"wrong": endpoint https:\S+ failed for .*wrong\.test/,
-     'a certificate has to be for the name');
+$nginx->comes_to_log(
+    qr/"dead": endpoint http:\S+ 127\.0\.0\.[23]:\d+ failed: .*next address/,
+    'several addresses are tried in turn');
+$nginx->comes_to_log(
+    qr/"dead": endpoint http:\S+ failed for .*Connection refused/,
+    'and the endpoint has failed after the last of them');
+$nginx->comes_to_log(
+    qr/"nowhere": .* "nowhere\.test" could not be resolved: Host not found,/,
+    'a name that does not exist is the failure of its endpoint');
+$nginx->comes_to_log(
+    qr/"failed".*"failed\.test" could not be resolved: Server failure/,
+    'a name server that fails');
+$nginx->comes_to_log(
+    qr/"silent".*"silent\.test" could not be resolved: Operation timed out/,
+    'a name server that says nothing');
+$nginx->comes_to_log(
+    qr/"wrong": endpoint https:\S+ failed for .*wrong\.test/,
+    'a certificate has to be for the name');
 is($nginx->cluster($_)->{state}, 'connecting', "$_: state")
     for qw(dead nowhere silent failed wrong);
 
@@ -154,8 +151,9 @@ $etcd->restart();
 
 ok(wait_for(sub { $dns->queries('here.test') > $queries }, 10, 'a query'),
    'a new connection is a new query');
-logs(qr/"here": endpoint http:\S+ failed for .*refused/,
-     'the name leads elsewhere now');
+$nginx->comes_to_log(
+    qr/"here": endpoint http:\S+ failed for .*refused/,
+    'the name leads elsewhere now');
 
 $dns->set('here.test' => \@here);
 $etcd->put('/s/2', '127.0.0.1:1');

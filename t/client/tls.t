@@ -138,7 +138,11 @@ my %wrong = (
                     qr/TLS\ alert\ "(?:bad\ certificate|certificate\ required)"
                        $is_required/x],
     no_client12 => ['mutual', "$trust ssl_protocols TLSv1.2;",
-                    qr/TLS alert "bad certificate"$is_required/],
+                    qr/TLS\ alert\ "(?:bad\ certificate|handshake\ failure)"
+                       $is_required/x],
+    no_cipher   => ['plain', "$trust ssl_protocols TLSv1.2;"
+                             . ' ssl_ciphers DHE-RSA-AES256-GCM-SHA384;',
+                    qr/TLS alert "handshake failure"(?!, is)/],
     stranger    => ['mutual', $trust
                     . identity($stranger->cert, $stranger->key),
                     qr/TLS alert "(?:bad certificate|unknown CA)"(?!, is)/],
@@ -228,10 +232,13 @@ for my $name (sort keys %wrong) {
 
     my $agents = $nginx->count_log(qr/"$name": this worker is the agent/);
 
-    is_deeply([grep { $_ > $agents } map {
-                   $nginx->count_log(qr/\[error\].*"$name": .* for $_: /)
-               } qw(streams reads)], [],
-              "$name: one error for each of the two connections");
+    my %errors;
+
+    $errors{s/\d+//gr}++
+        for $nginx->error_log =~ /\[error\].*"$name": .* for \w+: (.*)/g;
+
+    is_deeply([grep { $errors{$_} > $agents } keys %errors], [],
+              "$name: one error for each cause");
     is($nginx->status->{clusters}{$name}{endpoints}[0]{state}
        =~ /^(?:failed|connecting)$/ ? 1 : 0, 1, "$name: the status shows it");
 }

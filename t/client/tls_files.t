@@ -311,7 +311,7 @@ unlink("$keys/ca.crt");
 $etcd->restart();
 follows('a file that is gone');
 
-$nginx->logs(qr/\[error\].*$kept/, 2, 'which is the same trouble');
+$nginx->logs(qr/\[error\].*$kept/, 3, 'which is another cause');
 
 my $before = $nginx->count_log($again);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 
-# The tests in C of src/etcd that are about watches, t/unit/watch.
+# The tests in C of src/watches, t/unit/watch.
 
 use strict;
 use warnings;

@@ -34,7 +34,7 @@ my $slower = $ENV{TEST_SLOWER} || 1;
 # at this limit and the 512 KB that etcd adds.
 
 my $etcd = Etcd->new(args => [
-    '--experimental-watch-progress-notify-interval', '200ms',
+    Etcd::option('watch-progress-notify-interval'), '200ms',
     '--max-request-bytes', 262144,
 ])->start();
 

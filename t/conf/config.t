@@ -62,8 +62,7 @@ for (
     ['127.0.0.1:2379?x', 'it is not "http://ADDRESS:PORT"'],
     ['"http://127.0.0.1 :2379"', 'it is not "http://ADDRESS:PORT"'],
     ['http://[::1:2379', 'invalid host'],
-    ['unix:/run/etcd.sock', 'it is not "http://ADDRESS:PORT"'],
-    ['unix:etcd.sock', 'it is not "http://ADDRESS:PORT"'],
+    ['unix:etcd.sock', 'the path of a UNIX socket must begin with "/"'],
     ['http://etcd_1,etcd_2:2379', 'invalid host'],
     ['http://' . 'a' x 250, 'it is too long'],
     ['""', 'no host'],
@@ -78,9 +77,9 @@ for (
 
 refused('a second endpoint', etcd('endpoints 127.0.0.1:1 127.0.0.1:x;'),
         'invalid endpoint "127.0.0.1:x": invalid port in AT', 2);
-refused('a host name without resolver', etcd('endpoints etcd.example.com;'),
-        'etcd cluster "default" has the host name "etcd.example.com" among '
-        . 'its "endpoints" and no "resolver" in AT', 3);
+refused('a host name without resolver', etcd('endpoints etcd.invalid;'),
+        'host not found: etcd cluster "default" has the host name '
+        . '"etcd.invalid" among its "endpoints" and no "resolver" in AT', 3);
 refused('no endpoint', etcd('endpoints;'),
         'invalid number of arguments in "endpoints" directive in AT', 2);
 refused('a block without endpoints', etcd('namespace /x;'),
@@ -210,8 +209,8 @@ refused('password_file twice',
         '"password_file" directive is duplicate in AT', 5);
 refused('an empty password_file', etcd($endpoint, 'password_file "";'),
         '"password_file" directive is empty in AT', 3);
-refused('an empty user', etcd($endpoint, 'user "";'),
-        '"user" directive is empty in AT', 3);
+refused("an empty $_", etcd($endpoint, "$_ \"\";"),
+        "\"$_\" directive is empty in AT", 3) for qw(user write_check);
 refused('a user without password_file', etcd($endpoint, 'user a;'),
         'etcd cluster "default" has "user" and no "password_file" in AT', 4);
 refused('password_file without a user', etcd($endpoint, $file),
@@ -650,8 +649,8 @@ sub waits {
 
     passes("${name}etcd_wait", $block->('etcd_wait api 1s queue=1;'));
     passes("${name}etcd_wait full", $block->('etcd_wait api 1s full;'));
-    passes("${name}etcd_wait full and queue",
-           $block->('etcd_wait api 1s full queue=1;'));
+    passes("${name}etcd_wait with all",
+           $block->('etcd_wait api 1s full queue=1 min=2;'));
     passes("${name}etcd_wait off", $block->('etcd_wait off;'));
     passes("${name}etcd_wait in capitals", $block->('etcd_wait API 500ms;'));
 
@@ -660,7 +659,7 @@ sub waits {
             '"etcd_wait" directive needs an upstream and a time, or "off"',
         'etcd_wait;' =>
             'invalid number of arguments in "etcd_wait" directive',
-        'etcd_wait api 1s queue=1 full 2;' =>
+        'etcd_wait api 1s queue=1 full min=2 2;' =>
             'invalid number of arguments in "etcd_wait" directive',
         'etcd_wait api 1s queue=1 2;'  => 'invalid parameter "2"',
         'etcd_wait api 1s full=1;'     => 'invalid parameter "full=1"',
@@ -671,9 +670,10 @@ sub waits {
             => 'invalid parameter "queue=2": it is duplicate',
         'etcd_wait api 1s full full;'
             => 'invalid parameter "full": it is duplicate',
-        (map { ("etcd_wait api 1s queue=$_;"
-                => "invalid parameter \"queue=$_\": invalid value") }
-             '0', '-1', 'many', '', '9223372036854775808'),
+        (map { ("etcd_wait api 1s $_;"
+                => "invalid parameter \"$_\": invalid value") }
+             map({ "queue=$_" } 0, -1, 'many', '', '9223372036854775808'),
+             'min=0', 'min=-1', 'min='),
         'etcd_wait api 1s tail=5;'     => 'invalid parameter "tail=5"',
     );
 
@@ -772,7 +772,7 @@ passes('all of the block', etcd(
     'request_timeout 1m;',
     'ping_interval 5s;', 'ping_timeout 1s;', 'max_message_size 4m;',
     'audit_interval 0;',
-    'zone 256k;',
+    'zone 256k;', 'write_check /locks/a/x;', 'write_check /locks/b/x;',
 ));
 passes('all of etcd_members', upstream(
     'etcd_members services cluster=default format=json on_empty=keep weight=2 '

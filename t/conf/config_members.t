@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# Parameters of etcd_eject, etcd_guard and etcd_prefer: what nginx -t refuses,
-# with which words and where, and what passes.
+# Parameters of etcd_eject, etcd_guard and etcd_prefer, and outcomes=: what
+# nginx -t refuses, with which words and where, and what passes.
 
 use strict;
 use warnings;
@@ -46,6 +46,14 @@ refused('etcd_eject of a leader',
 passes("etcd_eject $_", upstream($members, "etcd_eject errors=$_;"))
     for '1%', '100% status=500', '50% status=500-502,504,599 window=1s min=1 '
         . 'time=1 max=100%';
+
+# outcomes
+
+refused("$_->[0] $_->[1]", upstream("$_->[0] /a/ $_->[1];"),
+        'invalid parameter "' . $_->[1] =~ s/.* //r . "\": $_->[2] in AT", 6)
+    for map { ([$_, 'outcomes=all', 'invalid value'],
+               [$_, 'outcomes=members outcomes=upstream', 'it is duplicate'])
+        } qw(etcd_members etcd_leader);
 
 # the guard
 

@@ -107,7 +107,7 @@ ok(wait_for(sub { members() eq expected(1, 0 .. 2) }, 10),
 $nginx->tally('/', 30, 2);
 
 my $before = $nginx->status;
-my $ranges = $etcd->metric('etcd_debugging_mvcc_range_total');
+my $ranges = $etcd->metric('etcd_mvcc_range_total');
 
 is(requests(), 30, 'requests are counted');
 ok($nginx->reload(undef, gone => 1), 'reloaded');
@@ -127,7 +127,7 @@ ok(wait_for(sub { members() eq expected(1, 0 .. 3) }, 10),
    'changes arrive after a reload');
 is(upstream()->{generation}, $before->{upstreams}{api}{generation} + 1,
    'as one change');
-is($etcd->metric('etcd_debugging_mvcc_range_total'), $ranges,
+is($etcd->metric('etcd_mvcc_range_total'), $ranges,
    'nothing was listed again');
 
 $etcd->del('/services/api/3');

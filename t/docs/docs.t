@@ -20,6 +20,7 @@ use Etcd;
 use Fields;
 use Finish;
 use Nginx;
+use Port;
 use Source;
 use Wait;
 
@@ -71,7 +72,7 @@ for my $name (sort keys %documented) {
 
     same([contexts($entry->{context})], [keys %{ $code->{$name}{contexts} }],
          "$name: Context");
-    like($entry->{syntax}, qr/^\Q$name\E .*[;}] $/, "$name: Syntax");
+    like($entry->{syntax}, qr/^\Q$name\E(?: .*)?[;}] $/, "$name: Syntax");
     like($entry->{default}, qr/^(?:-|\Q$name\E .*;)$/, "$name: Default");
 }
 
@@ -140,7 +141,18 @@ my @names = map { /_$/ ? "${_}NAME" : $_ }
              Source::strings('ngx_etcd_election_variables'),
              Source::strings('ngx_etcd_lock_variables'));
 
-same([map { $_->{name} } Docs::variables()], [map { "\$$_" } @names],
+# the entry of a variable says its former name
+
+my %former = (etcd_lock_status => 'etcd_lock_result');
+my $variables = Docs::page('docs/variables.md')->prose;
+
+for my $name (sort keys %former) {
+    like($variables, qr/^### \$$former{$name}\n(?:(?!##).*\n)*?.*`\$$name`/m,
+         "\$$name: the former name of \$$former{$name}");
+}
+
+same([map { $_->{name} } Docs::variables()],
+     [map { "\$$_" } grep { !$former{$_} } @names],
      'each variable has an entry, and one only');
 
 for my $entry (Docs::variables()) {
@@ -149,6 +161,23 @@ for my $entry (Docs::variables()) {
     like($index->prose, qr/^- \[\Q$entry->{name}\E\]\(/m,
          "$entry->{name}: the index has it");
 }
+
+# The entry that an example is in says where it belongs, or its first line.
+
+my @lost;
+
+for my $page (Docs::pages()) {
+    for my $fence ($page->fences) {
+        my ($context) = $fence->{mark} =~ /^context=(\w+)/ or next;
+        my $before = join("\n", @{ $page->{lines} }[0 .. $fence->{line} - 2]);
+
+        push @lost, $page->path . ":$fence->{line}"
+            if $before !~ /^ {4}Context:(?!.*^#)/ms
+               && $fence->{text} !~ /^# in $context \{ \}\n/;
+    }
+}
+
+same(\@lost, [], 'examples say where they belong');
 
 # parameters, with the notation of their types
 
@@ -311,6 +340,9 @@ etcd {
     auto_sync 1s;
     election jobs /elections/jobs;
 }
+etcd away {
+    endpoints http://127.0.0.1:%%NOBODY%%;
+}
 http {
     etcd_set $rate /flags/rate;
     etcd_set $backend /routes/$host;
@@ -319,12 +351,16 @@ http {
     }
 
     upstream api {
-        etcd_members /services/api/ close_after=1m;
+        etcd_members /services/api/ close_after=1m outcomes=members;
         etcd_prefer zone:eu-1a;
     }
 
     upstream routed {
         etcd_members /routed/$arg_service/;
+    }
+
+    upstream away {
+        etcd_members /away/ cluster=away;
     }
 
     upstream held {
@@ -378,13 +414,19 @@ $etcd->put('/services/api/4', '{"address":"127.0.0.1:8080","wieght":1}',
            lease => $etcd->grant(600));
 $etcd->put('/flags/rate', "two\nlines");
 $etcd->put('/routed/web/1', '127.0.0.1:8080');
+$etcd->put('/routed/mail/1', '{"address":"127.0.0.1:25","down":true}');
 $etcd->put('/services/db/1', '127.0.0.1:5432');
 $etcd->put('/held/1', '127.0.0.1:8080');
+
+$etcd->put('/services/api/5', '{"address":"127.0.0.1:8081","max_conns":9,'
+    . '"max_fails":2,"fail_timeout":"5s","slow_start":"1s","priority":1,'
+    . '"route":"a","drain":true}');
 
 my $dns = Dns->start();
 my $door = Door->new();
 my $nginx = Nginx->new(etcd => $proxy)
-    ->set(DNS => $dns->address, DOOR => $door->address)->start($config);
+    ->set(DNS => $dns->address, DOOR => $door->address, NOBODY => free_port())
+    ->start($config);
 
 $etcd->put("/sick/$_", '127.0.0.1:' . $nginx->port("PORT_$_"))
     for qw(GOOD BAD);
@@ -425,7 +467,10 @@ sub fields {
 sub fields_of {
     my ($status) = @_;
 
-    my %fields = map { $_ => 1 } fields($status);
+    # counts of reasons that there were
+
+    my %fields = map { s/\.refused\K\.\w+$//r . (/\.refused\b/ ? '.REASON' : '')
+                       => 1 } fields($status);
 
     delete @fields{qw(upstreams upstreams.NAME.next)};
 
@@ -440,7 +485,7 @@ Upstream->new($nginx, 'held')->comes_to_be(
 $etcd->del('/held/1');
 
 ok(wait_for(sub {
-    $nginx->get('/sick');
+    $nginx->get($_) for '/sick', '/full';
     $status = $nginx->status() or return;
 
     my $cluster = $status->{clusters}{default};
@@ -448,9 +493,14 @@ ok(wait_for(sub {
     $cluster->{state} eq 'synced'
         && grep({ $_->{learned} } @{ $cluster->{endpoints} })
         && grep({ $_->{version} } @{ $cluster->{endpoints} })
+        && $status->{clusters}{away}{reason}
+        && grep({ $_->{hidden_by} } @{ $status->{upstreams}{api}{members} })
         && @{ $status->{upstreams}{api}{invalid} }
         && @{ $status->{upstreams}{api}{unused} }
         && grep({ $_->{reason} } @{ $status->{upstreams}{api}{members} })
+        && grep({ $_->{drained_by} } @{ $status->{upstreams}{api}{members} })
+        && grep({ exists $_->{failed_ago} }
+                @{ $status->{upstreams}{api}{members} })
         && $status->{variables}{'$rate'}{reason}
         && @{ $status->{locks}{'/locks/orders'}{holders} }
         && @{ $status->{locks}{'/locks/orders'}{waiters} }

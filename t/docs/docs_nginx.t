@@ -17,7 +17,8 @@ use Finish;
 use Nginx;
 
 # A mark after ```nginx tells what a block contains: "context=X" directives of
-# an X, "modules" load_module lines, and "foreign" directives of other modules.
+# an X, "modules" load_module lines, "foreign" directives of other modules, and
+# "file=NAME" a file of the tutorial, which tutorial.t runs.
 # A block without a mark is a configuration but for the modules, "events" and
 # maybe "etcd".  The blocks around an X:
 
@@ -72,9 +73,10 @@ for my $page (Docs::pages()) {
     for my $fence (grep { $_->{language} eq 'nginx' } $page->fences) {
         my $where = $page->path . ":$fence->{line}";
 
-        # directives of other modules
-
         next if $fence->{mark} eq 'foreign';
+
+        next if $where =~ /^docs\/tutorial\.md:/
+            && $fence->{mark} =~ /^file=/;
 
         next if $fence->{text} =~ /^stream\b/m && !$has_stream;
 

@@ -68,7 +68,7 @@ for my $n (1 .. 4) {
 
 $api->shows({ '/services/api/1' => $one->address . ' 2 up',
               '/services/api/2' => $two->address . ' 1 up',
-              '/services/api/3' => $three->address . ' 1 drain',
+              '/services/api/3' => $three->address . ' 1 drained',
               '/services/api/4' => $four->address . ' 1 backup' },
             'balance.conf: the members');
 

@@ -198,7 +198,15 @@ is(key()->{value}, 'mine', 'the value is the other one');
 
 $etcd->del('/team/nginx/1');
 registers('two', 'and taken back when it is gone');
+
 $nginx->logs(qr/is owned by another client/, 1, 'it was logged once');
+
+my $own = '/nginx/on-' . hostname();
+
+$etcd->put("/team$own", 'mine');
+ok(wait_for(sub {
+    $nginx->count_log(qr/registration "\Q$own\E" is owned by another client/)
+}, 5), 'the log has the name of the host in the key');
 $nginx->expect(qr/is owned by another client/);
 
 # etcd is away

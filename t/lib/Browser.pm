@@ -5,6 +5,9 @@ package Browser;
 #     my $browser = Browser->start();
 #     $browser->open('http://127.0.0.1:8080/');
 #     $browser->execute('return document.title');   # a function's body
+#     $browser->texts('#members td');               # of elements that are seen
+#     $browser->text('#members td');                # the same, joined by '|'
+#     $browser->reads('#members td', 'TEXT', 'NAME');  # a test that waits
 #     $browser->click('#pause');
 #     $browser->press('/');                         # where the focus is
 #     $browser->resize(375, 800);
@@ -21,6 +24,7 @@ use warnings;
 use JSON::PP;
 use MIME::Base64;
 
+use Becomes;
 use Finish;
 use Http;
 use Port;
@@ -143,6 +147,29 @@ sub execute {
 
     return $self->ask('execute/sync', { script => $script,
                                         args => \@arguments });
+}
+
+
+sub texts {
+    my ($self, $selector) = @_;
+
+    return @{ $self->execute(<<'EOF_SCRIPT', $selector) };
+return [...document.querySelectorAll(arguments[0])]
+    .filter((element) => element.getClientRects().length)
+    .map((element) => element.textContent);
+EOF_SCRIPT
+}
+
+
+sub text { join('|', texts(@_)) }
+
+
+sub reads {
+    my ($self, $selector, $wanted, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return becomes { $self->text($selector) } $wanted, $name, 20;
 }
 
 

@@ -9,6 +9,8 @@ package Contenders;
 #     ...
 #     $contenders->bait(1, 5, 'b'); # one more for each register, at the second
 #                                   # nginx: they stay for 5 s
+#     $contenders->program(...);    # a command that does the same, and gets the
+#                                   # file of the history as its last argument
 #     $contenders->end();           # what was asked is answered first
 #     $contenders->history;         # see LockHistory
 #
@@ -16,11 +18,17 @@ package Contenders;
 #
 #     what        request
 #     request, register, nginx
+#                 the number of the nginx, or of none
 #     sent, arrived
 #                 of the request, and its answer; seconds, of time()
 #     status      0: no answer
 #     error       why there is none
 #     left        1: the client was impatient
+#     reads       1: it only reads
+#
+# Most requests for the registers "shared => [...]" only read, and say so by
+# X-Read.  For the registers "served => { NAME => ADDRESS }" nginx answers with
+# the lock itself, see Served.
 #
 # Most stay inside for some milliseconds; every now and then one stays for
 # "long" seconds, and some are impatient and leave before they are answered.
@@ -35,10 +43,12 @@ use Time::HiRes qw(sleep time);
 use Finish;
 use Http;
 use Process;
+use Served;
 use Wait;
 
 use constant {
     SHORT     => 0.01,
+    READS     => 0.75,          # the share of those that only read
     LONG      => 0.02,          # the share of requests that stay long
     IMPATIENT => 0.03,
     PATIENCE  => 0.3,           # of impatient clients, at most, in seconds
@@ -57,9 +67,11 @@ sub start {
         registers => $registers,
         file      => test_dir() . '/contenders' . ++$count,
         name      => 'c',
+        served    => {},
         %options,
     }, $class;
 
+    $self->{shared} = { map { ($_ => 1) } @{ $options{shared} // [] } };
     $self->{pids} = [map { $self->client($_) } 1 .. $self->{clients}];
     Finish::later($self);
 
@@ -105,6 +117,14 @@ sub bait {
     push @{ $self->{pids} }, @pids;
 
     return @pids;
+}
+
+
+sub program {
+    my ($self, @command) = @_;
+
+    push @{ $self->{pids} }, spawn(test_dir() . '/programs', @command,
+                                   $self->{file});
 }
 
 
@@ -156,12 +176,18 @@ sub ask {
     my ($self, %who) = @_;
 
     my $sent = time();
-    my $answer = Http->new($self->{nginxes}[ $who{nginx} ],
-                           timeout => $who{impatient} ? rand(PATIENCE)
-                                                      : ANSWER)
-        ->post("/$who{register}", '', 'Connection' => 'close',
-               'X-Request' => $who{request},
-               'X-Stay' => sprintf('%.4f', $who{stay}));
+    my $reads = $self->{shared}{ $who{register} } && rand() < READS ? 1 : 0;
+    my $served = $self->{served}{ $who{register} };
+    my $port = $self->{nginxes}[ $who{nginx} ];
+    my $timeout = $who{impatient} ? rand(PATIENCE) : ANSWER;
+    my @request = ("/$who{register}", '', 'Connection' => 'close',
+                   'X-Request' => $who{request},
+                   'X-Stay' => sprintf('%.4f', $who{stay}),
+                   $reads ? ('X-Read' => 1) : ());
+
+    my $answer = $served
+        ? Served::visit($port, $served, $timeout, @request)
+        : Http->new($port, timeout => $timeout)->post(@request);
 
     my $error = $answer->{error};
 
@@ -175,6 +201,7 @@ sub ask {
         status   => $answer->{status},
         error    => $error,
         left     => $who{impatient} && ($error // '') eq 'timeout' ? 1 : 0,
+        reads    => $reads,
     }), "\n";
 }
 

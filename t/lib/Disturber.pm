@@ -50,7 +50,8 @@ my $slower = $ENV{TEST_SLOWER} || 1;
 sub new {
     my ($class, %options) = @_;
 
-    my $self = bless { disturbed => [], killed => [], baits => 0, %options },
+    my $self = bless { disturbed => [], taken => [], killed => [], baits => 0,
+                       %options },
                      $class;
 
     $self->{storm} = Storm->new(
@@ -70,6 +71,7 @@ sub new {
 sub go_on { my $self = shift; $self->{storm}->rage(@_) }
 sub summary { $_[0]{storm}->summary }
 sub disturbed { @{ $_[0]{disturbed} } }
+sub taken { @{ $_[0]{taken} } }
 sub killed { @{ $_[0]{killed} } }
 
 
@@ -247,7 +249,11 @@ sub takes_away {
     my $from = time();
 
     eval { $what->($etcd); 1 };
-    push @{ $self->{disturbed} }, [undef, $from, time() + SETTLES * $slower];
+
+    my $until = time() + SETTLES * $slower;
+
+    push @{ $self->{disturbed} }, [undef, $from, $until];
+    push @{ $self->{taken} }, [$from, $until];
 }
 
 
@@ -275,7 +281,11 @@ sub bait {
 sub calm {
     my ($self, $from) = @_;
 
-    my %left = map { ($_->{lease} => 1) } $self->ask('list', $self->{locks});
+    # keys of nginxes, which have a number; other programs are not killed
+
+    my %left = map { ($_->{lease} => 1) }
+               grep { $_->{key} =~ m{-\d+(-shared)?$} }
+               $self->ask('list', $self->{locks});
     my $looked = 0;
 
     $self->{gone}{$from} = $from;

@@ -5,6 +5,7 @@ package Dns;
 #
 #     my $dns = Dns->start();
 #     $dns->set('etcd.test' => ['127.0.0.1', '127.0.0.2']);
+#     $dns->set('_a._tcp.test' => ["srv 0 0 $port one.test"]);
 #     $dns->set('etcd.test' => 'silence');    # no answer at all
 #     $dns->set('etcd.test' => 'failure');    # SERVFAIL
 #     $dns->set('etcd.test' => undef);        # there is no such name
@@ -30,6 +31,7 @@ use Process;
 use constant {
     TYPE_A   => 1,
     TYPE_AAAA => 28,
+    TYPE_SRV => 33,
     UDP_MAX  => 512,
     CLASS_IN => 1,
     SERVFAIL => 2,
@@ -217,6 +219,28 @@ sub parse {
 }
 
 
+# The data of a record, if it has the type that was asked for.
+
+sub record {
+    my ($type, $value) = @_;
+
+    if (my ($priority, $weight, $port, $target) =
+        $value =~ /^srv (\d+) (\d+) (\d+) (\S+)$/)
+    {
+        return if $type != TYPE_SRV;
+
+        return pack('n3 (C/a)* x', $priority, $weight, $port,
+                    grep { length } split(/\./, $target));
+    }
+
+    my $data = $value =~ /:/ ? inet_pton(AF_INET6, $value)
+                             : pack('C4', split(/\./, $value));
+    my %length = (TYPE_A, 4, TYPE_AAAA, 16);
+
+    return length($data) == ($length{$type} // 0) ? $data : ();
+}
+
+
 sub reply {
     my ($self, $id, $question, $type, $answer, $max) = @_;
 
@@ -225,10 +249,7 @@ sub reply {
              : $answer eq 'failure' ? SERVFAIL
              : return;
 
-    my @addresses = grep { length($_) == ($type == TYPE_A ? 4 : 16) }
-                    map { /:/ ? inet_pton(AF_INET6, $_)
-                              : pack('C4', split(/\./, $_)) }
-                    ref $answer ? @$answer : ();
+    my @addresses = map { record($type, $_) } ref $answer ? @$answer : ();
 
     if ($self->{rotate} && @addresses) {
         my $first = $self->{turns}++ % @addresses;

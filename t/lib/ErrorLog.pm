@@ -47,6 +47,18 @@ sub logs {
 }
 
 
+# A test that such a line comes, or several.
+
+sub comes_to_log {
+    my ($self, $pattern, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return Test::More::ok(wait_for(sub { $self->count_log($pattern) }, 20,
+                                   $name), $name);
+}
+
+
 # Lines of error.log that match this are wanted: check() does not complain about
 # them.
 

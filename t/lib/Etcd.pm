@@ -33,7 +33,8 @@ my $count = 0;
 # tls => { cert => FILE, key => FILE, ca => FILE }: a second port for TLS, with
 # a certificate wanted from clients where there is a ca.  The test's own
 # requests go to the plaintext one.  place => $place: in a network namespace.
-# disk => 1: with its data on disk, whatever room there is in memory.
+# disk => 1: with its data on disk, whatever room there is in memory.  bin =>
+# DIR: another etcd, and etcdctl, than those of PATH.
 
 sub new {
     my ($class, %options) = @_;
@@ -47,6 +48,7 @@ sub new {
         peer  => free_port(),
         tls   => $options{tls},
         place => $options{place},
+        bin   => $options{bin},
         log   => test_dir() . "/$name.log",
         data  => data_dir($name, $options{disk}),
     }, $class;
@@ -71,6 +73,22 @@ sub data_dir {
     }
 
     return test_dir() . "/$name.data";
+}
+
+
+# from its next start on
+
+sub runs {
+    my ($self, $bin) = @_;
+
+    $self->{bin} = $bin;
+}
+
+
+sub program {
+    my ($self, $name) = @_;
+
+    return $self->{bin} ? "$self->{bin}/$name" : $name;
 }
 
 
@@ -138,7 +156,7 @@ sub launch {
 
     my @within = $self->{place} ? $self->{place}->within() : ();
 
-    $self->{pid} = spawn($self->{log}, @within, 'etcd',
+    $self->{pid} = spawn($self->{log}, @within, $self->program('etcd'),
         '--name', $self->{name},
         '--data-dir', $self->{data},
         '--listen-client-urls', $self->listen_urls,
@@ -451,12 +469,14 @@ sub restore_data {
 
     # etcdutl exists since 3.5; etcdctl of 3.6 does not restore any more.
 
-    if ((run('etcdutl', 'version'))[0] != 0) {
+    my $etcdutl = $self->program('etcdutl');
+
+    if ((run($etcdutl, 'version'))[0] != 0) {
         $self->manage(@command);
         return;
     }
 
-    my ($status, $output) = run('etcdutl', @command);
+    my ($status, $output) = run($etcdutl, @command);
 
     $status == 0 or die "etcdutl @command: $output\n";
 }
@@ -470,6 +490,29 @@ sub version {
     my $answer = $self->{http}->get('/version');
 
     return decode_json($answer->{body})->{etcdserver};
+}
+
+
+# true of that release, "3.7", and of later ones
+
+sub is_since {
+    my ($self, $release) = @_;
+
+    my ($major, $minor) = split(/\./, $release);
+    my ($is_major, $is_minor) = split(/\./, $self->version);
+
+    return ($is_major <=> $major || $is_minor <=> $minor) >= 0;
+}
+
+
+# An option that was an experiment in etcd 3.5, and lost that name after 3.6.
+
+sub option {
+    my ($name) = @_;
+
+    my (undef, $help) = run('etcd', '--help');
+
+    return $help =~ /^ *--\Q$name\E\b/m ? "--$name" : "--experimental-$name";
 }
 
 
@@ -501,7 +544,7 @@ sub etcdctl {
 
     my $errors = test_dir() . '/etcdctl.errors';
     my ($status, $output) = run('sh', '-c', 'exec "$@" 2> "$0"', $errors,
-        'etcdctl', '--endpoints', $self->test_url, @arguments);
+        $self->program('etcdctl'), '--endpoints', $self->test_url, @arguments);
 
     return ($status, $output) if $status == 0;
 

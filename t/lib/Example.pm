@@ -66,7 +66,8 @@ sub check {
     $cert //= $ca->issue('client');
     $crl //= $ca->crl;
 
-    $nginx->write_secret($_, "secret\n") for 'etcd.password', 'client.password';
+    $nginx->write_secret($_, "secret\n")
+        for 'etcd.password', 'etcd.token', 'client.password';
     Tls::join_files($nginx->dir . '/ca.crt', $ca->cert);
     Tls::join_files($nginx->dir . '/ca.crl', $crl);
     $cert->install($nginx->dir, $_) for qw(client default);

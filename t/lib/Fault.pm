@@ -30,6 +30,7 @@ use Backend;
 use Control;
 use Invariant;
 use Nginx;
+use Process;
 use Upstream;
 use Wait;
 
@@ -360,17 +361,7 @@ sub releases_memory {
 sub memory {
     my ($self) = @_;
 
-    return sum(0, map { anonymous($_) } $self->{nginx}->workers);
-}
-
-
-sub anonymous {
-    my ($pid) = @_;
-
-    open(my $file, '<', "/proc/$pid/status") or return 0;
-    local $/;
-
-    return <$file> =~ /^RssAnon:\s+(\d+)/m ? $1 : 0;
+    return sum(0, map { own_memory($_) } $self->{nginx}->workers);
 }
 
 

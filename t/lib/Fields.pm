@@ -64,6 +64,24 @@ sub fields {
             or next;
         my ($nested) = $row =~ /\b(ngx_etcd_status_\w+_fields)\)/;
 
+        # objects without a table of their own
+
+        if ($macro eq 'both' && $row =~ /^ *\w+\($string, HISTOGRAM/) {
+            push @fields, map { "$path$name.$_" }
+                qw(buckets[].le_ms buckets[].count count sum_ms);
+            next;
+        }
+
+        if ($macro eq 'both' && $row =~ /^ *\w+\($string, COUNTS/) {
+            push @fields, map { "$path$name.${_}xx" } 1 .. 5;
+            next;
+        }
+
+        if ($macro eq 'both' && $row =~ /^ *\w+\($string, REASONS/) {
+            push @fields, "$path$name.REASON";
+            next;
+        }
+
         push @fields, !$nested ? "$path$name"
             : fields($nested, $path . $name
                               . ($row =~ /OBJECT/ ? '.' : '[].'));
@@ -77,6 +95,8 @@ sub metrics {
     my %types = (
         info    => ['_info', 'gauge'],
         counter => ['_total', 'counter'],
+        bytes   => ['_total', 'counter'],
+        counts  => ['_total', 'counter'],
         gauge   => ['', 'gauge'],
         states  => ['', 'gauge'],
         unit    => ['', 'gauge'],

@@ -1,24 +1,39 @@
 package Go;
 
-# Programs with etcd's own client, in Go: what Debian's packages have.
+# Programs with etcd's own client, in Go: that of the etcd which tools/etcd has
+# built, if the test runs with such a one, or else what Debian's packages have.
 
 use strict;
 use warnings;
 
-use File::Basename qw(basename);
+use Cwd qw(abs_path);
+use File::Basename qw(basename dirname);
 
 use Finish;
 
 use constant {
     GOPATH  => '/usr/share/gocode',
     ETCD    => 'go.etcd.io/etcd/',
-    MISSING => 'golang-go and golang-etcd-server-dev are not installed',
+    MISSING => 'no client of etcd in Go: ETCD=3.7, or golang-etcd-server-dev',
 };
+
+
+my $top = abs_path(dirname(__FILE__) . '/../..');
 
 
 # Go is in a directory of its release.
 
 sub go { (grep { -x } glob('/usr/lib/go/bin/go /usr/lib/go-*/bin/go'))[0] }
+
+
+# the Go module of the etcd in PATH
+
+sub module {
+    my ($etcd) = grep { -x } map { "$_/etcd" } split(/:/, $ENV{PATH});
+
+    return ($etcd // '') =~ m{/etcd-([\d.]+)/etcd$} && -d "$top/t/etcd/$1"
+        ? "$top/t/etcd/$1" : undef;
+}
 
 
 # etcd's client has one import path in 3.4, and another one since 3.5
@@ -37,8 +52,8 @@ sub build {
 
     my $name = basename($source, '.go');
     my $binary = test_dir() . "/$name";
-    my $go = go() // return;
-    my $client = client() // return;
+    my $module = module();
+    my $client = $module ? 'client/v3' : client() // return;
 
     open(my $in, '<', $source) or die "open $source: $!\n";
 
@@ -50,10 +65,14 @@ sub build {
     print $out $text;
     close($out) or die "write $binary.go: $!\n";
 
-    local @ENV{qw(GOPATH GO111MODULE GOCACHE)} =
-        (GOPATH, 'off', test_dir() . '/go');
+    my @go = $module ? ("$top/tools/etcd", '--go', '-C', $module)
+                     : go() // return;
+    my %env = $module ? () : (GOPATH => GOPATH, GO111MODULE => 'off',
+                              GOCACHE => test_dir() . '/go');
 
-    system($go, 'build', '-o', $binary, "$binary.go") == 0
+    local @ENV{keys %env} = values %env;
+
+    system(@go, 'build', '-o', $binary, "$binary.go") == 0
         or die "$source does not compile\n";
 
     return $binary;

@@ -7,10 +7,13 @@ package Lock;
 #     $lock->list('/locks/one', 'holders');
 #     $lock->holds('/locks/one', 1, 'NAME');        # tests that wait
 #     $lock->gone('/locks/one', 'NAME');
+#     my $socket = $lock->connection('/serve');     # of etcd_lock_serve
+#     $lock->held('/locks/one', 2000, SECONDS);     # false: not so many
 
 use strict;
 use warnings;
 
+use IO::Socket::INET;
 use Test::More ();
 
 use Becomes ();
@@ -55,7 +58,7 @@ sub all_counts {
 
     my %shown = %{ $self->shown($name) };
 
-    delete @shown{qw(holders waiters)};
+    delete @shown{qw(holders waiters refused)};
 
     return \%shown;
 }
@@ -80,9 +83,29 @@ sub metrics {
 
     my $metrics = Metrics->of($self->{nginx}, '/status?format=prometheus');
 
-    return { map { /^nginx_etcd_lock_(\w+?)(?:_total)?$/
+    return { map { /^nginx_etcd_lock_(?!refused)(\w+?)(?:_total)?$/
                    ? ($1 => $metrics->value($_, lock => $name)) : ()
              } CORE::keys %{ $metrics->types } };
+}
+
+
+sub connection {
+    my ($self, $path) = @_;
+
+    my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
+                                       PeerPort => $self->{nginx}->port)
+        or die "connect: $!\n";
+
+    $socket->syswrite("GET $path HTTP/1.1\r\nHost: localhost\r\n\r\n");
+
+    return $socket;
+}
+
+
+sub held {
+    my ($self, $name, $n, $seconds) = @_;
+
+    return wait_for { $self->count($name, 'held') == $n } $seconds, "$n locks";
 }
 
 

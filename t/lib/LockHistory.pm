@@ -9,6 +9,7 @@ package LockHistory;
 #         requests  => [...],           # of clients
 #         permits   => { NAME => 2 },   # of each lock; 1
 #         disturbed => [[NGINX, FROM, UNTIL], ...],
+#         taken     => [[FROM, UNTIL], ...],
 #         killed    => [[NGINX, FROM, UNTIL], ...],
 #         lost      => [[NGINX, FROM, UNTIL], ...],
 #         late      => SECONDS,
@@ -34,7 +35,11 @@ package LockHistory;
 # the lock until the register has written, unless the lock is lost or the worker
 # dies.  "lost" are the times in which an nginx has logged that.
 #
-# A register is idle while it has a free permit and a request waits for it.
+# Requests that only read ("reads" of a request) may be inside together, but
+# with no other one.
+#
+# A register is idle while it has a free permit and a request waits for it; one
+# that is shared, while nobody is inside.
 
 use strict;
 use warnings;
@@ -42,6 +47,8 @@ use warnings;
 use List::Util qw(max min);
 
 use Linearizability;
+
+use constant LEAVES => qw(write read refused);
 
 use constant {
     KEPT    => 10,          # seconds that the register may want, at most
@@ -53,13 +60,13 @@ sub new {
     my ($class, %options) = @_;
 
     my $self = bless {
-        permits => {}, disturbed => [], killed => [], lost => [],
+        permits => {}, disturbed => [], taken => [], killed => [], lost => [],
         late => 0, %options
     }, $class;
 
     $self->{request} = { map { $_->{request} => $_ }
                          @{ $self->{requests} } };
-    $self->{written} = { map { $_->{what} eq 'write'
+    $self->{written} = { map { $_->{what} =~ /^(write|read)$/
                                ? ($_->{request} => $_->{at}) : () }
                          @{ $self->{events} } };
 
@@ -77,6 +84,15 @@ sub events {
 }
 
 
+sub reads {
+    my ($self, $event) = @_;
+
+    my $request = $self->{request}{ $event->{request} };
+
+    return $request && $request->{reads};
+}
+
+
 # The client of the request has seen that it may not have been inside.
 
 sub is_cut {
@@ -84,7 +100,17 @@ sub is_cut {
 
     my $request = $self->{request}{ $event->{request} };
 
-    return !$request || $request->{status} != 200 && !$self->keeps($request);
+    return !$request || $request->{status} != 200 && !$self->keeps($request)
+        || $self->ends_when_taken($event->{request});
+}
+
+
+sub ends_when_taken {
+    my ($self, $request) = @_;
+
+    my $at = $self->{written}{$request} // return 0;
+
+    return grep { $_->[0] <= $at && $at <= $_->[1] } @{ $self->{taken} };
 }
 
 
@@ -155,19 +181,18 @@ sub lost_updates {
 }
 
 
-# More requests are inside than there are permits, and not because some had been
-# cut.  Each text begins with "succeeded" if all have got 200, "left" if some
-# clients have left or timed out, "cut" if some got another answer too late.
+# More requests are inside than may be, and not because some had been cut.  Each
+# text begins with "succeeded" if all have got 200, "left" if some clients have
+# left or timed out, "cut" if some got another answer too late.
 
 sub overlaps {
     my ($self, $register) = @_;
 
-    my $permits = $self->{permits}{$register} // 1;
     my (%inside, @found);
     my %gone = map { $_->{request} => $_->{at} }
         $self->events($register, 'gone');
 
-    for my $event ($self->events($register, qw(enter write gone refused))) {
+    for my $event ($self->events($register, 'enter', LEAVES, 'gone')) {
         if ($event->{what} ne 'enter') {
             delete $inside{ $event->{request} } if $self->ends($event);
             next;
@@ -180,10 +205,19 @@ sub overlaps {
 
         push @found, join(' ', $self->kind(@inside) . ':',
                           map { describe($_) } @inside)
-            if @inside > $permits && @sound > $permits;
+            if $self->crowd($register, @inside)
+               && $self->crowd($register, @sound);
     }
 
     return @found;
+}
+
+
+sub crowd {
+    my ($self, $register, @inside) = @_;
+
+    return @inside > ($self->{permits}{$register} // 1)
+        && grep { !$self->reads($_) } @inside;
 }
 
 
@@ -236,32 +270,38 @@ sub describe {
 }
 
 
-# Each token belongs to one request; with one permit, a later request has a
-# higher token, unless one of the requests was cut.
+# Each token belongs to one request, or to several that only read.  With one
+# permit, a later request has a higher token, unless one of the requests was
+# cut; those that read are not ordered among themselves.
 
 sub tokens {
     my ($self, $register) = @_;
 
     my $ordered = ($self->{permits}{$register} // 1) == 1;
     my $highest = { token => 0 };
+    my $written = $highest;
     my (%owner, @found);
 
     for my $event ($self->events($register, 'enter')) {
         my $owner = $owner{ $event->{token} } //= $event;
+        my $reads = $self->reads($event);
+        my $before = $reads ? $written : $highest;
 
-        if ($owner != $event) {
+        if ($owner != $event && !($reads && $self->reads($owner))) {
             push @found, 'twice: ' . join(' ', map { describe($_) }
                                                $owner, $event);
 
         } elsif (!$event->{token}) {
             push @found, 'none: ' . describe($event);
 
-        } elsif ($event->{token} > $highest->{token}) {
-            $highest = $event;
-
-        } elsif ($ordered && !$self->is_cut($event)) {
+        } elsif ($event->{token} < $before->{token}) {
             push @found, 'back: ' . join(' ', map { describe($_) }
-                                              $highest, $event);
+                                              $before, $event)
+                if $ordered && !$self->is_cut($event);
+
+        } else {
+            $written = $event if !$reads;
+            $highest = $event if $event->{token} > $highest->{token};
         }
     }
 
@@ -292,7 +332,7 @@ sub unanswered {
 
     my %answers = map { $_ => 1 } 200, 409, 423, 503, 504;
 
-    return map { sprintf('%s of %s at nginx %d, %.3f..%.3f: %d %s',
+    return map { sprintf('%s of %s at nginx %s, %.3f..%.3f: %d %s',
                          @$_{qw(request register nginx sent arrived status)},
                          $_->{error} // '') }
         grep { !$answers{ $_->{status} } && !$_->{left}
@@ -323,7 +363,7 @@ sub free_times {
     my $free = 0;
     my (%inside, @times);
 
-    for my $event ($self->events($register, qw(enter write gone refused))) {
+    for my $event ($self->events($register, 'enter', LEAVES, 'gone')) {
         my $request = $event->{request};
         my $was_free = keys(%inside) < $permits;
 
@@ -409,7 +449,7 @@ sub operations {
 
     my (%acquired, @operations);
 
-    for my $event ($self->events($register, qw(enter write refused))) {
+    for my $event ($self->events($register, 'enter', LEAVES)) {
         my $who = $event->{request};
         my $request = $self->{request}{$who};
         my $sent = $request ? $request->{sent} : $event->{at};

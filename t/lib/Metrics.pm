@@ -146,12 +146,24 @@ sub value {
 sub values {
     my ($self, $name, %labels) = @_;
 
-    return map { $self->{samples}{$_} } grep {
-        my ($first, @rest) = split(/\0/, $_, -1);
-        my %has = map { /^(\w+)=(.*)$/s ? ($1 => $2) : () } @rest;
+    return map { $_->[2] } grep {
+        my ($first, $has) = @$_;
 
         $first eq $name
-            && !grep { ($has{$_} // '') ne $labels{$_} } keys %labels
+            && !grep { ($has->{$_} // '') ne $labels{$_} } keys %labels
+    } $self->samples;
+}
+
+
+# [name, { label => value of it }, value] of each
+
+sub samples {
+    my ($self) = @_;
+
+    return map {
+        my ($name, @labels) = split(/\0/, $_, -1);
+
+        [$name, { map { /^(\w+)=(.*)$/s } @labels }, $self->{samples}{$_}]
     } keys %{ $self->{samples} };
 }
 

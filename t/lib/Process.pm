@@ -12,7 +12,7 @@ use POSIX qw(:sys_wait_h);
 use Finish;
 use Wait;
 
-our @EXPORT = qw(cpu_time run spawn stop_child is_running suspend
+our @EXPORT = qw(cpu_time own_memory run spawn stop_child is_running suspend
                  stands_still);
 
 # seconds; a command that takes minutes on a busy machine has not failed
@@ -101,6 +101,21 @@ sub cpu_time {
     }
 
     return $ticks / POSIX::sysconf(&POSIX::_SC_CLK_TCK);
+}
+
+
+# KB that a process shares with nobody
+
+sub own_memory {
+    my ($pid) = @_;
+
+    # /proc/PID/status says what the kernel has counted so far, and may be some
+    # hundred KB behind
+
+    open(my $file, '<', "/proc/$pid/smaps_rollup") or return 0;
+    local $/;
+
+    return <$file> =~ /^Anonymous:\s+(\d+)/m ? $1 : 0;
 }
 
 

@@ -8,18 +8,21 @@ package Register;
 #                                   #   X-Request  who asks
 #                                   #   X-Token    of the lock
 #                                   #   X-Stay     seconds until it writes
+#                                   #   X-Read     1: it only reads
 #     $registers->history;          # see LockHistory
 #
 # A register that is fenced takes no token below the highest that it has seen,
-# neither when one comes in nor when it writes: 409.  When the connection is
-# closed, a register goes on with its work, and closes its side in the end.
+# neither when one comes in nor when it writes: 409.  Tokens of requests that
+# only read are compared, and not kept.  When the connection is closed, a
+# register goes on with its work, and closes its side in the end.
 #
 # One process writes the history, a line of JSON for each event in their order:
 #
-#     what        enter, write, refused, or gone (the client's side is closed)
+#     what        enter, write, or read at the end of one that only reads,
+#                 refused, or gone (the client's side is closed)
 #     at          seconds, of time()
 #     register, request, token
-#     read        enter: the value that was read
+#     read        enter, read: the value that was read
 #     wrote       write: the new value
 
 use strict;
@@ -243,6 +246,8 @@ sub enter {
     ($visit->{request}) = $head =~ /^x-request: *(\S+)/im;
     $visit->{token} = $head =~ /^x-token: *(\d+)/im ? $1 + 0 : 0;
 
+    $visit->{reads} = $head =~ /^x-read: *1/im;
+
     my $stay = $head =~ /^x-stay: *([\d.]+)/im ? $1 : 0;
 
     if (is_stale($register, $visit)) {
@@ -260,7 +265,7 @@ sub enter {
 sub is_stale {
     my ($register, $visit) = @_;
 
-    if ($register->{highest} < $visit->{token}) {
+    if (!$visit->{reads} && $register->{highest} < $visit->{token}) {
         $register->{highest} = $visit->{token};
     }
 
@@ -279,8 +284,14 @@ sub leave {
         return;
     }
 
-    $register->{value} = $visit->{read} + 1;
-    note('write', $visit, wrote => $register->{value});
+    if ($visit->{reads}) {
+        note('read', $visit, read => $visit->{read});
+
+    } else {
+        $register->{value} = $visit->{read} + 1;
+        note('write', $visit, wrote => $register->{value});
+    }
+
     answer($visit, ACCEPT);
 }
 

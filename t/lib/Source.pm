@@ -93,10 +93,13 @@ sub defaults {
 
     for my $text (@texts) {
         while ($text =~ /\bngx_conf_(?:init_(?:\w+_)?value\(
-                                     |merge_uint_value\([^,]*,\s*)
+                                     |merge_(?:uint|msec)_value\([^,]*,\s*)
                          [\w>-]*?(\w+),\s*([^;]+)\);/xg)
         {
-            $defaults{$1} = $names->{$2} // $2;
+            my ($field, $value) = ($1, $2);
+
+            $defaults{$field} = $names->{$value} // $value
+                if $value !~ /^NGX_CONF_UNSET/;
         }
     }
 
@@ -157,6 +160,9 @@ sub options {
 
     while ($rows =~ /\{ \.name = ngx_string\("(\w+)(=?)"\),(.*?) \}/sg) {
         my ($name, $equals, $row) = ($1, $2, $3);
+
+        next if $row =~ /\.former = 1/;
+
         my ($type) = $row =~ /NGX_ETCD_OPTION_(\w+)/;
         my ($names) = $row =~ /\.names = (\w+)/;
 

@@ -28,7 +28,7 @@ use constant {
 };
 
 my @numbers = qw(weight max_fails max_conns fail_timeout slow_start priority);
-my @flags = qw(down backup drain near);
+my @flags = qw(down backup drain near ordered);
 my $head = 'C C x2 N N Q> Q> Q>';
 
 

@@ -7,7 +7,8 @@ package Upstream;
 #     $api->members;        # { KEY => 'ADDRESS WEIGHT STATE' }
 #     $api->shows({ '/services/api/1' => '127.0.0.1:8080 1 up' }, 'NAME');
 #
-# A static server has no key: its address is in the place of it.
+# A static server has no key: its address is in the place of it.  Members that
+# another key hides are not among them.
 
 use strict;
 use warnings;
@@ -42,13 +43,23 @@ sub status {
 sub generation { $_[0]->status->{generation} }
 
 
+# the members without those that another key of their address hides
+
+sub used {
+    my ($self) = @_;
+
+    return grep { $_->{state} ne 'shadowed' }
+        @{ $self->status->{members} // [] };
+}
+
+
 sub members {
     my ($self) = @_;
 
     return {
         map { ($_->{key} || $_->{address})
               => "$_->{address} $_->{weight} $_->{state}" }
-            @{ $self->status->{members} // [] }
+            $self->used
     };
 }
 
@@ -60,7 +71,7 @@ sub by_address {
 
     return {
         map { $_->{address} => "$_->{key} $_->{weight} $_->{state}" }
-            @{ $self->status->{members} // [] }
+            $self->used
     };
 }
 
@@ -74,7 +85,7 @@ sub states {
 
     return join ' ', sort map { ($who{$_->{address}} // $_->{address})
                                 . ":$_->{state}" }
-        @{ $self->status->{members} // [] };
+        $self->used;
 }
 
 
@@ -84,7 +95,7 @@ sub member {
     my ($self, $address) = @_;
 
     my ($member) = grep { $_->{address} eq $address }
-        @{ $self->status->{members} // [] };
+        $self->used;
 
     return $member;
 }

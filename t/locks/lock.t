@@ -40,14 +40,15 @@ etcd {
 }
 
 http {
-    log_format lock "$uri $status $etcd_lock_status $etcd_lock_token";
+    log_format lock "$uri $status $etcd_lock_result $etcd_lock_token";
 
     server {
         listen 127.0.0.1:%%PORT%% reuseport;
 
         access_log %%DIR%%/access.log lock;
         add_header X-Token $etcd_lock_token always;
-        add_header X-Status $etcd_lock_status always;
+        add_header X-Status $etcd_lock_result always;
+        add_header X-Former $etcd_lock_status always;
         add_header X-Wait $etcd_lock_wait always;
         add_header X-Worker $pid always;
 
@@ -66,7 +67,7 @@ http {
         }
 
         location /handoff {
-            etcd_lock /locks/handoff wait=600s handoff=4;
+            etcd_lock /locks/handoff wait=600s reuse=5;
             proxy_pass http://%%ONE%%;
         }
 
@@ -129,6 +130,7 @@ my $answer = get('/one');
 
 is($answer->{status}, 200, 'a free lock lets in');
 is($answer->{headers}{'x-status'}, 'acquired', 'and says so');
+is($answer->{headers}{'x-former'}, 'acquired', 'also by the former name');
 like($answer->{headers}{'x-wait'}, qr/^\d+\.\d{3}$/, 'and how long it took');
 like($answer->{headers}{'x-token'}, qr/^[1-9]\d*$/, 'and by which token');
 

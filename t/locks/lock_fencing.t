@@ -22,10 +22,10 @@ open(my $file, '<', "$FindBin::Bin/../../docs/locks.md")
 my @sql = join('', <$file>) =~ /^```sql\n(.*?)^```$/msg;
 close($file);
 
-is(scalar(@sql), 2, 'the documentation has two statements');
+is(scalar(@sql), 3, 'the documentation has three statements');
 s/--.*//g for @sql;
 
-my ($read, $write) = @sql;
+my ($share, $read, $write) = @sql;
 my $unfenced = 'SELECT state FROM orders WHERE id = :id;';
 my $checked = 'UPDATE orders SET state = :state, token = :token'
     . ' WHERE id = :id AND token <= :token;';
@@ -101,5 +101,14 @@ is(sql("$write $rows", id => 7, token => 6, state => 1), 1, 'a holder writes');
 is(sql("$write $rows", id => 7, token => 6, state => 2), 1, 'and writes again');
 is(sql("$write $rows", id => 7, token => 7, state => 3), 0,
    'nobody writes who has not read');
+
+# Requests that share the lock compare their tokens, and keep none: those of
+# others that share it may be smaller.
+
+is(sql($share, id => 7, token => $_), 2, "one that shares the lock reads: $_")
+    for 9, 7;
+is(sql($share, id => 7, token => 5), '', 'but not after a later writer');
+is(sql($read, id => 7, token => 10), 2, 'and the next writer reads');
+is(sql($share, id => 7, token => 9), '', 'which ends all before it');
 
 finish();

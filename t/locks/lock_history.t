@@ -17,6 +17,7 @@ use Finish;
 use LockHistory;
 use Nginx;
 use Register;
+use Served;
 use Wait;
 
 use constant LATE => 0.5;
@@ -33,12 +34,14 @@ sub events {
 
         { what => $what, at => $at, register => 'r', request => $request,
           $what eq 'enter' ? (token => $number, read => $_->[4] // 0)
-          : $what eq 'write' ? (wrote => $number) : (token => $number) };
+          : $what eq 'write' ? (wrote => $number)
+          : $what eq 'read' ? (read => $number) : (token => $number) };
     } @_;
 }
 
 
-# NAME => STATUS; the nginx is the number in the name, else the first one
+# NAME => STATUS; the nginx is the number in the name, else the first one; names
+# that begin with "reader" are those of requests that only read
 
 sub requests {
     my (%status) = @_;
@@ -46,7 +49,8 @@ sub requests {
     return map {
         { what => 'request', request => $_, register => 'r',
           nginx => /(\d)$/ ? $1 : 0, sent => 100, arrived => 200,
-          status => $status{$_}, left => 0 };
+          status => $status{$_}, left => 0,
+          reads => /^reader/ ? 1 : 0 };
     } sort keys %status;
 }
 
@@ -115,6 +119,10 @@ finds('overlaps', undef, 'late, in an nginx that was stopped',
       { a => 503, b => 200 }, @disturbed);
 finds('overlaps', 'a at .* b at', 'stopped, but not cut', \@both, \%fine,
       @disturbed);
+finds('overlaps', undef, 'its key was taken away at its end', \@both, \%fine,
+      disturbed => [[undef, 101, 103]], taken => [[101, 103]]);
+finds('overlaps', 'a at .* b at', 'and it went on', \@both, \%fine,
+      disturbed => [[undef, 101, 102]], taken => [[101, 102]]);
 finds('overlaps', undef, 'all were disturbed', \@both,
       { a => 503, b => 200 }, disturbed => [[undef, 101, 102]]);
 finds('overlaps', 'a1 at .* b at', 'another one was stopped',
@@ -155,6 +163,40 @@ finds('tokens', undef, 'the order of two with two permits',
       [tokens(['a', 6], ['b', 5])], \%fine, @pair);
 finds('tokens', 'twice', 'twice the same with two permits',
       [tokens(['a', 5], ['b', 5])], \%fine, @pair);
+
+# requests that only read
+
+my %readers = (%fine, reader => 200, reader_b => 200);
+my @reading = (['enter', 'reader', 5], ['enter', 'reader_b', 5],
+               ['read', 'reader', 0], ['read', 'reader_b', 0]);
+
+finds($_, undef, 'two that read', \@reading, \%readers)
+    for qw(lost_updates overlaps tokens stale);
+finds('overlaps', 'reader at .* reader_b at .* a at', 'one that writes comes',
+      [@reading[0, 1], ['enter', 'a', 6]], \%readers);
+finds('overlaps', 'reader_b at .* a at', 'before the last has left',
+      [@reading[0 .. 2], ['enter', 'a', 6]], \%readers);
+finds('overlaps', undef, 'when they have left', [@reading, ['enter', 'a', 6]],
+      \%readers);
+finds('overlaps', 'a at .* reader at', 'one that reads comes to that',
+      [['enter', 'a', 5], ['enter', 'reader', 6]], \%readers);
+finds('overlaps', undef, 'one that writes was cut, two that read go on',
+      [['enter', 'a', 4], ['enter', 'reader', 5], ['gone', 'a', 4, LATE / 2],
+       @reading[1 .. 3]], { %readers, a => 503 });
+finds('overlaps', 'reader at .* a at', 'one that reads was cut late',
+      [$reading[0], ['enter', 'a', 6], ['gone', 'reader', 5, LATE * 2]],
+      { %readers, reader => 503 });
+finds('tokens', undef, 'two that read have different ones',
+      [['enter', 'reader', 6], ['enter', 'reader_b', 5]], \%readers);
+finds('tokens', 'back: a at .* with 6 reader at .* with 5',
+      'that of one that reads goes back',
+      [['enter', 'a', 6], ['enter', 'reader', 5]], \%readers);
+finds('tokens', 'back: reader at .* with 6 a at .* with 5',
+      'or that of one that writes after it',
+      [['enter', 'reader', 6], ['enter', 'a', 5]], \%readers);
+finds('tokens', 'twice: reader at .* with 5 a at .* with 5',
+      'one that writes has that of one that reads',
+      [['enter', 'reader', 5], ['enter', 'a', 5]], \%readers);
 
 # refusals
 
@@ -277,10 +319,19 @@ is(idle(\@late, [waits(['a', 101, 102], ['b', 101, 106], ['c', 104, 109])],
 is(idle(\@late, [waits(['a', 101, 102])], [100, 110]), '',
    'idle: nobody waits');
 
+# Requests that read are inside from 101 to 103, and from 102 to 104.
+
+is(idle([@reading, ['enter', 'a', 6, 2]],
+        [waits(['reader', 100.5, 103], ['reader_b', 100.5, 104],
+               ['a', 100.5, 106])], [101, 110]),
+   '104-106', 'idle: since the last one that reads has left');
+
 # registers without a lock that keeps clients apart
 
-my $registers = Register->start(open => 0, fenced => 1);
-my $nginx = Nginx->new(modules => [])->set(REGISTER => $registers->address)
+my $registers = Register->start(open => 0, fenced => 1, ends => 0,
+                                silent => 0);
+my $nginx = Nginx->new(modules => [])
+    ->set(REGISTER => $registers->address, MANY => '# held ' x 100)
     ->start(<<'EOF_CONFIG');
 
 http {
@@ -295,15 +346,27 @@ http {
             proxy_pass http://%%REGISTER%%;
             proxy_set_header X-Token $token;
         }
+
+        location /ends {
+            return 200 "token 5\n";
+        }
+
+        # some bytes, and nothing for a second
+
+        location /silent {
+            limit_rate 100;
+            return 200 "token 5\n%%MANY%%\n";
+        }
     }
 }
 
 EOF_CONFIG
 
 my $contenders = Contenders->start([$nginx], ['open', 'fenced'],
-                                   clients => 6, long => 0.2);
+                                   clients => 6, long => 0.2,
+                                   shared => ['open']);
 
-my %enough = (write => 300, gone => 2, refused => 5);
+my %enough = (write => 300, read => 100, gone => 2, refused => 5);
 
 ok(wait_for(sub { !grep { $registers->count($_) < $enough{$_} } keys %enough },
             30), 'clients of registers without a lock');
@@ -317,5 +380,23 @@ cmp_ok(scalar($seen->overlaps('open')), '>', 3, 'so are two inside');
 cmp_ok(scalar($seen->tokens('open')), '>', 0, 'and tokens');
 cmp_ok(scalar($seen->stale('fenced')), '>', 3, 'and refusals');
 is(join("\n", $seen->unanswered), '', 'all were answered');
+
+# clients that have the lock from nginx
+
+for my $how (qw(ends silent)) {
+    my $answer = Served::visit($nginx->port, $registers->port, 60, "/$how", '',
+                               'X-Request' => $how, 'X-Stay' => 60);
+
+    is($answer->{error}, 'the lock has ended', "served: it $how");
+    is($answer->{status}, 503, 'the request is cut');
+    ok(wait_for(sub { $registers->count('gone', $how) }, 20),
+       'the register is left');
+}
+
+my $left = Served::visit($nginx->port, $registers->port, 0.01, '/silent', '',
+                         'X-Request' => 'left', 'X-Stay' => 60);
+
+is($left->{error}, 'timeout', 'served: no token came in time');
+is($registers->count('enter', 'left'), 0, 'the register was not asked');
 
 finish();

@@ -43,7 +43,7 @@ http {
 
         root %%DIR%%;
         add_header X-Token $etcd_lock_token always;
-        add_header X-Status $etcd_lock_status always;
+        add_header X-Status $etcd_lock_result always;
 
         location = /status {
             etcd_status;

@@ -54,7 +54,7 @@ http {
         }
 
         location /handoff {
-            etcd_lock /locks/handoff wait=600s handoff=8;
+            etcd_lock /locks/handoff wait=600s reuse=9;
             proxy_pass http://%%ONE%%;
         }
 

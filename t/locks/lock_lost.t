@@ -44,13 +44,13 @@ etcd {
 }
 
 http {
-    log_format lock "$uri $status $etcd_lock_status $upstream_status";
+    log_format lock "$uri $status $etcd_lock_result $upstream_status";
 
     server {
         listen 127.0.0.1:%%PORT%%;
 
         access_log %%DIR%%/access.log lock;
-        add_header X-Status $etcd_lock_status always;
+        add_header X-Status $etcd_lock_result always;
         add_header X-Token $etcd_lock_token always;
 
         location = /status {

@@ -14,9 +14,9 @@ use Test::More;
 
 use Crowd;
 use Etcd;
-use Fault;
 use Finish;
 use Nginx;
+use Process;
 use Wait;
 
 use constant {
@@ -47,7 +47,7 @@ http {
         }
 
         location /handed {
-            etcd_lock /locks/handed wait=120s handoff=16;
+            etcd_lock /locks/handed wait=120s reuse=17;
             empty_gif;
         }
 
@@ -68,7 +68,7 @@ my @nginxes = map {
 
 sub left { map { $_->{key} } $etcd->list('/locks/') }
 sub workers { map { $_->workers } @nginxes }
-sub memory { sum(map { Fault::anonymous($_) } workers()) }
+sub memory { sum(map { own_memory($_) } workers()) }
 
 
 # open files of all workers

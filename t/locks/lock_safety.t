@@ -1,9 +1,11 @@
 #!/usr/bin/perl
 
 # Locks are safe and live: three nginxes let clients into registers that count
-# up, one request at a time.  Storms of faults meet the nginxes and the members
-# of an etcd cluster meanwhile; see Disturber and Storm.  LockHistory judges the
-# history that the registers and the clients have written.
+# up, one request at a time, or several that read.  Clients of etcd_lock_serve,
+# and programs with etcd's own client, want the same locks.  Storms of faults
+# meet the nginxes and the members of an etcd cluster meanwhile; see Disturber
+# and Storm.  LockHistory judges the history that the registers and the clients
+# have written.
 #
 # TEST_SOAK=SECONDS: for so long; TEST_SEED: repeats the storms of another run;
 # TEST_KEEP=1: leaves the history (see Register, Contenders).
@@ -22,11 +24,13 @@ use Contenders;
 use Control;
 use Disturber;
 use Finish;
+use Go;
 use LockHistory;
 use Netns;
 use Nginx;
 use Process;
 use Register;
+use Served;
 use Wait;
 
 Netns::enter();
@@ -34,6 +38,7 @@ Netns::enter();
 use constant {
     NGINXES => 3,
     CLIENTS => 10,
+    GO      => 2,       # programs in Go
     TTL     => 2,
     LATE    => 0.5,
     MARGIN  => 0.2,     # seconds for nginx before etcd gives a lock away
@@ -62,7 +67,13 @@ my %locks = (
     bare_kept     => [0, 1],
     pair          => [0, 2],
     timed         => [0, 1],
+    shared        => [1, 1],
+    served        => [1, 1],
 );
+
+# Programs in Go want these, too.
+
+my @go = qw(shared served);
 
 my $control = Control->start();
 my $net = Netns->new(3, ways => NGINXES);
@@ -87,7 +98,7 @@ etcd long {
 }
 
 http {
-    log_format locks '$msec $request_time $status $etcd_lock_status '
+    log_format locks '$msec $request_time $status $etcd_lock_result '
                      '$etcd_lock_token $etcd_lock_wait $http_x_request $uri';
 
     server {
@@ -106,7 +117,7 @@ http {
         }
 
         location /fenced_passed {
-            etcd_lock /locks/passed fenced wait=10s handoff=8;
+            etcd_lock /locks/passed fenced wait=10s reuse=9;
             proxy_pass http://%%REGISTER%%;
         }
 
@@ -116,12 +127,12 @@ http {
         }
 
         location /bare_passed {
-            etcd_lock /locks/passed bare wait=10s handoff=8;
+            etcd_lock /locks/passed bare wait=10s reuse=9;
             proxy_pass http://%%REGISTER%%;
         }
 
         location /bare_kept {
-            etcd_lock /locks/kept wait=10s linger=2s;
+            etcd_lock /locks/kept wait=10s reuse=1,2s;
             proxy_pass http://%%REGISTER%%;
         }
 
@@ -136,6 +147,19 @@ http {
             etcd_lock /locks/timed wait=10s;
             proxy_read_timeout 1s;
             proxy_pass http://%%REGISTER%%;
+        }
+
+        location /shared {
+            etcd_lock /locks/shared wait=10s shared=$http_x_read;
+            proxy_pass http://%%REGISTER%%;
+        }
+
+        # The client asks the register.
+
+        location /served {
+            etcd_lock /locks/served wait=10s;
+            etcd_lock_serve;
+            etcd_lock_serve_ping %%PING%%;
         }
 
         location /restored {
@@ -154,7 +178,8 @@ EOF_CONFIG
 
 my @nginxes = map {
     Nginx->new()->set(ETCD => $cluster->endpoints($_), TTL => TTL,
-                      LONG => LONG, REGISTER => $registers->address)
+                      LONG => LONG, REGISTER => $registers->address,
+                      PING => Served::PING)
         ->start($config);
 } 1 .. NGINXES;
 
@@ -162,7 +187,20 @@ sub locks_of { ($_[0]->status // {})->{locks} // {} }
 
 
 my $contenders = Contenders->start(\@nginxes, ['open', keys %locks],
-                                   clients => CLIENTS, long => TTL + 1);
+                                   clients => CLIENTS, long => TTL + 1,
+                                   shared => ['shared'],
+                                   served => { served => $registers->port });
+my $go = Go::build("$FindBin::Bin/../go/storm.go");
+
+# The ways of Go's clients to etcd are not cut: they would not find back as soon
+# as a lock has to be granted.
+
+if ($go) {
+    $contenders->program($go, join(',', map { $_->test_url } $cluster->members),
+                         $registers->address, "g$_", NGINXES, '/locks/',
+                         join(',', @go), TTL, TTL + 1) for 1 .. GO;
+}
+
 my $disturber = Disturber->new(
     cluster    => $cluster,
     net        => $net,
@@ -281,6 +319,7 @@ my $history = LockHistory->new(
     requests  => \@requests,
     permits   => { map { ($_ => $locks{$_}[1]) } keys %locks },
     disturbed => [$disturber->disturbed, stalls()],
+    taken     => [$disturber->taken],
     killed    => [$disturber->killed],
     lost      => [map { lost($_) } 0 .. $#nginxes],
     late      => LATE * $slower,
@@ -288,6 +327,7 @@ my $history = LockHistory->new(
 
 my @all = sort keys %locks;
 my @fenced = grep { $locks{$_}[0] } @all;
+my @alone = grep { $_ ne 'shared' } @all;
 
 my @overlaps = map { $history->overlaps($_) } @all;
 
@@ -304,7 +344,7 @@ counts('tokens that go back, or of two requests',
        map { $history->tokens($_) } @all);
 counts('histories that are not linearizable',
        map { my $lock = $_;
-             map { "$lock: $_" } $history->unexplained($lock) } @all);
+             map { "$lock: $_" } $history->unexplained($lock) } @alone);
 counts('refusals for nothing', map { $history->stale($_) } @all);
 counts('requests without an answer', $history->unanswered);
 
@@ -316,6 +356,17 @@ for my $lock (@all) {
                                sort keys %$statuses));
 }
 
+SKIP: {
+    $go or skip(Go::MISSING, scalar(@go));
+
+    for my $lock (@go) {
+        my @inside = grep { $_->{request} =~ /^g/ && $_->{status} == 200
+                            && $_->{register} eq $lock } @requests;
+
+        cmp_ok(scalar(@inside), '>', 5, "$lock: programs in Go were inside");
+    }
+}
+
 # The same clients fail if there is no lock.
 
 cmp_ok(scalar($history->$_('open')), '>', 0, "without a lock: $_")
@@ -323,7 +374,7 @@ cmp_ok(scalar($history->$_('open')), '>', 0, "without a lock: $_")
 
 
 # The times for which a lock was free, but not granted, the longest first:
-# [SECONDS, LOCK, FROM, SECONDS without those of the control].
+# [SECONDS, LOCK, FROM, UNTIL].
 
 sub idle {
     my @calms = @_;
@@ -331,15 +382,19 @@ sub idle {
     return sort { $b->[0] <=> $a->[0] } map {
         my $lock = $_;
 
-        map { my $time = $_->[1] - $_->[0];
-              [$time, $lock, $_->[0], $control->lasted(@$_)] }
-            $history->idle($lock, @calms);
+        map { [$_->[1] - $_->[0], $lock, @$_] } $history->idle($lock, @calms);
     } @all;
 }
 
 
+# without the seconds of the control, which take long to count
+
+sub lasted { $control->lasted(@_[2, 3]) }
+
+
 sub describe_idle {
-    return sprintf('%.3f (%s at %.3f; %.3f of the control)', @_);
+    return sprintf('%.3f (%s at %.3f; %.3f of the control)', @_[0 .. 2],
+                   lasted(@_));
 }
 
 
@@ -353,7 +408,8 @@ for (['after the last fault', $disturber->calms(0)],
                   @times ? describe_idle(@{ $times[0] }) : '-'];
 
     is(join("\n", map { describe_idle(@$_) }
-                      grep { $_->[3] > $idle * $slower } @times), '',
+                      grep { $_->[0] > $idle * $slower
+                             && lasted(@$_) > $idle * $slower } @times), '',
        "a free lock is granted in time, $when") or diag("TEST_SEED=$seed");
 }
 

@@ -73,7 +73,7 @@ http {
         }
 
         location /handoff {
-            etcd_lock /locks/handoff wait=600s handoff=1000;
+            etcd_lock /locks/handoff wait=600s reuse=1001;
             proxy_pass http://%%DOOR%%;
         }
     }
@@ -132,7 +132,8 @@ sub is_holder {
     my $held = delete $rest{held_ms};
 
     is_deeply(\%rest, { key => $key, pid => $visit->header('x-worker') + 0,
-                        token => $visit->header('x-token') + 0 }, $name);
+                        token => $visit->header('x-token') + 0,
+                        shared => 0 }, $name);
     like($held, qr/^\d+$/, "$name: for how long");
 }
 

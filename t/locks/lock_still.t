@@ -65,7 +65,7 @@ my $waiting = $nginx->patient;
 
 $waiting->send('GET', '/lock');
 
-ok(wait_for(sub { $nginx->count_log(qr/lease grant failed: deadline/) }, 20),
+ok(wait_for(sub { $nginx->count_log(qr/locks: no lease: /) }, 20),
    'that member gives nginx no lease');
 
 $_->set(refuse => 0) for @closed;

@@ -37,7 +37,7 @@ etcd {
 }
 
 http {
-    log_format status $etcd_lock_status;
+    log_format status $etcd_lock_result;
 
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -150,7 +150,7 @@ EOF_STREAM
 
 wait_for { (() = $nginx->lines_of('status.log')) == 3 } 10, 'what is logged';
 is(join('', map { s/\n/ /r } $nginx->lines_of('status.log')),
-   'lost lost lost ', '$etcd_lock_status says why');
+   'lost lost lost ', '$etcd_lock_result says why');
 $nginx->logs(qr/lock "\/locks\/one" is lost/, 3, 'so does the log');
 
 # The worker goes on.

@@ -60,7 +60,8 @@ http {
 }
 
 stream {
-    log_format lock "$server_port $status $etcd_lock_status $etcd_lock_token";
+    log_format lock "$server_port $status $etcd_lock_result $etcd_lock_token "
+                    "$etcd_lock_status";
     access_log %%DIR%%/stream.log lock;
 
     server {
@@ -207,6 +208,8 @@ $seen{$_}++ for map { /^\d+ (\d+ \w*) / } $nginx->lines_of('stream.log');
 ok($seen{'200 acquired'}, 'the log knows who had a lock');
 ok($seen{'503 timeout'}, 'who had none');
 ok($seen{'200 lost'}, 'and who lost it');
+is(scalar(grep { !/^\d+ \d+ (\w*|-) \S* \1$/ } $nginx->lines_of('stream.log')),
+   0, 'the former name of the variable has the same');
 
 # A worker that ends gives etcd a second to take its lease back: where nothing
 # ran meanwhile, the lease has its whole TTL.

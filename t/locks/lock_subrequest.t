@@ -57,7 +57,7 @@ http {
 
         add_header X-Token $etcd_lock_token;
         proxy_method POST;
-        proxy_set_header X-Request $arg_id:$tokens:$etcd_lock_status;
+        proxy_set_header X-Request $arg_id:$tokens:$etcd_lock_result;
 
         location = /status {
             etcd_status;
@@ -122,7 +122,7 @@ http {
         location = /copy {
             internal;
             etcd_lock /locks/page wait=60s;
-            proxy_set_header X-Request copy:$tokens:$etcd_lock_status;
+            proxy_set_header X-Request copy:$tokens:$etcd_lock_result;
             proxy_pass http://%%REGISTER%%/work;
         }
     }

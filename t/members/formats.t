@@ -80,7 +80,7 @@ sub json_values {
 
     my $at = sub { "{\"address\":\"$net.$_[0]:80\",$_[1]}" };
     my $w = $weight // 1;
-    my $zero = $none ? "$w up" : "$w drain";
+    my $zero = $none ? "$w up" : "$w drained";
 
     return (
         ['weight', $at->(1, '"weight":65535'), "$net.1:80 65535 up"],
@@ -88,7 +88,7 @@ sub json_values {
         ['down-1', $at->(3, '"down":1'), "$net.3:80 $w down"],
         ['not-down', $at->(4, '"down":0'), "$net.4:80 $w up"],
         ['backup', $at->(5, '"backup":true'), "$net.5:80 $w backup"],
-        ['drain', $at->(6, '"drain":true'), "$net.6:80 $w drain"],
+        ['drain', $at->(6, '"drain":true'), "$net.6:80 $w drained"],
         ['weight-0', $at->(7, '"weight":0'), "$net.7:80 $zero"],
         ['both', $at->(8, '"drain":false,"weight":0'), "$net.8:80 $zero"],
         ['rest', $at->(9, '"max_fails":0,"fail_timeout":"1m","max_conns":7,'
@@ -102,7 +102,7 @@ sub json_values {
         ['weight-exponent', $at->(14, '"weight":1e1'), "$net.14:80 10 up"],
         ['weight-null', $at->(15, '"weight":null'), "$net.15:80 $w up"],
         ['flag-2', $at->(16, '"down":2'), "$net.16:80 $w down"],
-        ['flag-text', $at->(17, '"drain":"true"'), "$net.17:80 $w drain"],
+        ['flag-text', $at->(17, '"drain":"true"'), "$net.17:80 $w drained"],
         ['flag-yes', $at->(18, '"backup":"Yes"'), "$net.18:80 $w backup"],
         ['flag-no', $at->(19, '"down":"false"'), "$net.19:80 $w up"],
         ['flag-null', $at->(20, '"drain":null'), "$net.20:80 $w up"],
@@ -203,7 +203,7 @@ my @upsync = (
     ['10.6.0.3:80', '{}', '10.6.0.3:80 1 up'],
     ['10.6.0.4:80', '{"down":1,"backup":1}', '10.6.0.4:80 1 down'],
     ['10.6.0.5:80', '{"backup":1}', '10.6.0.5:80 1 backup'],
-    ['[fd00::10]:80', '{"weight":0}', '[fd00::10]:80 1 drain'],
+    ['[fd00::10]:80', '{"weight":0}', '[fd00::10]:80 1 drained'],
     ['unix%3A%2Frun%2Fupsync.sock', '{"weight":4}',
      'unix:/run/upsync.sock 4 up'],
     ['10.6.0.6:80', '{"weight":-1}', '10.6.0.6:80 1 up',
@@ -252,7 +252,8 @@ my %formats = (
 my @defaults = (
     ['none', '{"address":"10.8.0.1:80"}', '10.8.0.1:80 5 up'],
     ['own', '{"address":"10.8.0.2:80","weight":2}', '10.8.0.2:80 2 up'],
-    ['drained', '{"address":"10.8.0.3:80","weight":0}', '10.8.0.3:80 5 drain'],
+    ['drained', '{"address":"10.8.0.3:80","weight":0}',
+     '10.8.0.3:80 5 drained'],
     ['plain', '10.8.0.4:80', '10.8.0.4:80 5 up'],
 );
 

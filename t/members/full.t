@@ -112,10 +112,10 @@ like($size, qr/^[1-4]m$/, 'and which size would do');
 
 # To read again and again must not disturb the others, nor fill the log.
 
-my $reads = $etcd->metric('etcd_debugging_mvcc_range_total');
+my $reads = $etcd->metric('etcd_mvcc_range_total');
 
 ok(wait_for(sub {
-    $etcd->metric('etcd_debugging_mvcc_range_total') > $reads + 1
+    $etcd->metric('etcd_mvcc_range_total') > $reads + 1
 }, 20, 'another try'), 'it is tried again');
 
 $etcd->del('/small/2');

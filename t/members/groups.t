@@ -83,7 +83,7 @@ shows('without a URL it is none', at(1) => '10.0.0.2:80 5 up');
 $etcd->txn([put => at('0/url'), 'http://10.0.0.3'], [put => at('0/weight'), 0],
            [del => at('1/weight')], [put => at('2/url'), 'http://10.0.0.4'],
            [put => at('2/preservePath'), 'true']);
-shows('all in one revision', at(0) => '10.0.0.3:80 1 drain',
+shows('all in one revision', at(0) => '10.0.0.3:80 1 drained',
       at(1) => '10.0.0.2:80 1 up', at(2) => '10.0.0.4:80 1 up');
 
 my $generation = $web->generation;
@@ -102,7 +102,7 @@ $web->reports({ at(1) => $heavy }, 'a bad weight is reported');
 $etcd->put(at('2/url'), "http://\xff/");
 $web->reports({ at(1) => $heavy, at(2) => 'url [] is not a string' },
               'so is a URL that is no UTF-8');
-shows('their members stay', at(0) => '10.0.0.3:80 1 drain',
+shows('their members stay', at(0) => '10.0.0.3:80 1 drained',
       at(1) => '10.0.0.2:80 1 up', at(2) => '10.0.0.4:80 1 up');
 
 $etcd->del(at('1/weight'));

@@ -254,6 +254,7 @@ wait_for { members('brief') eq '' } 20, 'the end of the time';
 pass('the time is over');
 $nginx->logs(qr/"brief": \d keys .* the time to hold them is over/, 1,
              'reported');
+$nginx->logs(qr/"brief": 4 keys .* over \(4 members\)/, 1, 'with what went');
 ok(!exists $upstream{brief}->status->{held_for}, 'nothing is held');
 
 # By now more than a window has passed without a change.

@@ -98,7 +98,7 @@ my $nginx = Nginx->new()->set(CHAOS  => $chaos->endpoints,
                               PAGING => $paging->endpoints);
 
 
-sub ranges { $etcd->metric('etcd_debugging_mvcc_range_total') }
+sub ranges { $etcd->metric('etcd_mvcc_range_total') }
 
 
 # the number of members in the status: decoding them takes longer than all the

@@ -21,7 +21,6 @@ my @formats = (
     ['apisix-map', 'apisix', 'nodes'],
     ['apisix-array', 'apisix', ''],
     ['go-micro', 'go-micro', ''],
-    ['kratos', 'kratos scheme=grpc weight=1', ''],
     ['pointers', 'json nodes=/n host=/h port=/p', ''],
     ['pointer-map', 'json nodes=/n address=/a', ''],
     ['urls', 'json nodes=/n url=/u scheme=grpc', ''],
@@ -51,9 +50,6 @@ sub value {
         },
         'go-micro' => sub {
             return $list->(nodes => sub { "{\"address\":\"$_[0]:80\"}" });
-        },
-        'kratos' => sub {
-            return $list->(endpoints => sub { "\"grpc://$_[0]:80\"" });
         },
         'pointers' => sub {
             return $list->(n => sub { "{\"h\":\"$_[0]\",\"p\":80}" });
@@ -90,10 +86,6 @@ my %bad = (
     'go-micro'     => [['{"address":"web.internal:80"}', 'is a host name'],
                        ['{"id":"b"}', 'address is missing'],
                        ['null', 'is not an object']],
-    'kratos'       => [['"grpc://web.internal:80"', 'is a host name'],
-                       ['"grpc://10.9.9.9:99999"', 'has a port that is not'],
-                       ['"no url"', ''],
-                       ['7', 'is not a string']],
     'pointers'     => [['{"h":"web.internal","p":80}', 'is a host name'],
                        ['{"h":"10.9.9.9"}', 'is missing']],
     'pointer-map'  => [['{"a":"web.internal:80"}', 'is a host name'],
@@ -115,6 +107,10 @@ etcd {
 
 http {
 $upstreams
+    upstream kratos {
+        etcd_members /kratos/ format=kratos scheme=grpc weight=1;
+    }
+
     server {
         listen 127.0.0.1:%%PORT%%;
 
@@ -181,9 +177,9 @@ for (@formats) {
 
 my $kratos = Upstream->new($nginx, 'kratos');
 
-$etcd->put('/kratos/set', value('kratos', '10.1.0.1'));
+$etcd->put('/kratos/set', '{"endpoints":["grpc://10.1.0.1:80"]}');
 $kratos->shows_by_address({ '10.1.0.1:80' => '/kratos/set 1 up' }, 'a node');
-$etcd->put('/kratos/set', value('kratos', \'"http://10.1.0.1:80"', \'7'));
+$etcd->put('/kratos/set', '{"endpoints":["http://10.1.0.1:80",7]}');
 $kratos->shows_by_address({}, 'has another scheme now, beside an invalid node');
 
 # A value as long as that of go-micro, which describes all methods

@@ -158,7 +158,7 @@ is(answers('apisix'), 'a', 'APISIX: and serves');
 $etcd->put('/apisix/upstreams/1',
            "{\"nodes\":[$nodes[0]\"weight\":0,\"priority\":7},"
            . "$nodes[1]\"weight\":1}]}");
-$apisix->shows_by_address({ $a->address => '/apisix/upstreams/1 1 drain',
+$apisix->shows_by_address({ $a->address => '/apisix/upstreams/1 1 drained',
                  $b->address => '/apisix/upstreams/1 1 up' },
                'APISIX: with that drained the next one is');
 is(answers('apisix'), 'b', 'APISIX: and serves');
@@ -196,7 +196,7 @@ $beat->(51, 3, 'BUSY');
 $rpcx->shows({ 'rpcx/Arith/tcp@10.0.0.1:1' => '10.0.0.1:1 3 up' },
              'another weight does');
 $heartbeat->shows({
-    'nodes/worker/10.0.0.1:1234' => '10.0.0.1:1234 100 drain'
+    'nodes/worker/10.0.0.1:1234' => '10.0.0.1:1234 100 drained'
 }, 'so does another state');
 
 finish();

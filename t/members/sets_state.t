@@ -91,7 +91,7 @@ sub keeps {
 
 sub says { return $nginx->get("/s/$_[0]")->{body} }
 sub state_of { return $nginx->get("/s/$_[0]")->{status} }
-sub ranges { return $etcd->metric('etcd_debugging_mvcc_range_total') }
+sub ranges { return $etcd->metric('etcd_mvcc_range_total') }
 
 sub synced {
     return ($nginx->status // return)->{clusters}{default}{state} eq 'synced';

@@ -128,7 +128,7 @@ sub keeps {
 }
 
 
-sub ranges { return $etcd->metric('etcd_debugging_mvcc_range_total') }
+sub ranges { return $etcd->metric('etcd_mvcc_range_total') }
 sub in_dir { return sort map { s{.*/}{}r } glob("$dir/*"), glob("$dir/.??*") }
 sub synced { return ($nginx->status // return)->{clusters}{default}{state}
                     eq 'synced' }
@@ -227,7 +227,8 @@ for my $name (sort keys %known) {
     my $now = $nginx->upstream($name)->status;
 
     for my $upstream ($now, $known{$name}) {
-        delete @$upstream{qw(generation revision staleness_ms)};
+        delete @$upstream{qw(generation revision staleness_ms refused responses
+                             sent received response_time)};
         $upstream->{members} = [ sort { $a->{address} cmp $b->{address} }
                                  map { { %$_, requests => 0 } }
                                  @{ $upstream->{members} } ];

@@ -341,7 +341,8 @@ for (split(/\n/, $nginx->error_log)) {
 
 for my $case (@cases) {
     my ($name, $what, $reason) = @$case{qw(name what reason)};
-    my $members = @{ $upstreams->{$name}{members} };
+    my $members = grep { $_->{state} ne 'shadowed' }
+                  @{ $upstreams->{$name}{members} };
     my @lines = @{ $said{$name} // [] };
 
     if (!defined $reason) {

@@ -114,7 +114,7 @@ sub expected {
     return join(' ', sort map { $value{$_} =~ /^\{/
             ? do {
                 my ($weight) = $value{$_} =~ /"weight":(\d+)/;
-                my $state = $value{$_} =~ /"drain":true/ ? 'drain' : 'up';
+                my $state = $value{$_} =~ /"drain":true/ ? 'drained' : 'up';
                 $backends[$_]->address . "*$weight:$state";
             }
             : $backends[$_]->address . '*1:up' } keys %value);

@@ -181,11 +181,11 @@ sim_election_read(sim_proc_t *proc, ngx_str_t *key, sim_candidate_t *candidate)
         return;
     }
 
-    if (candidate->asked != 0 && election->confirmed) {
+    if (candidate->asked != 0 && election->own.confirmed) {
         sim_read(proc, key, election->hold.created, candidate->asked);
     }
 
-    if (!election->reading || !election->deciding) {
+    if (!election->own.reading || !election->own.deciding) {
         candidate->asked = 0;
 
     } else if (candidate->asked == 0) {
@@ -245,7 +245,7 @@ sim_election_settled(sim_proc_t *proc)
     leader = election->leader;
 
     if (leader == NULL || election->session.state != NGX_ETCD_SESSION_HELD
-        || ngx_etcd_mirror_find(&election->mirror, &election->own) == NULL)
+        || ngx_etcd_mirror_find(&election->mirror, &election->own.key) == NULL)
     {
         return 0;
     }

@@ -188,9 +188,9 @@ sim_fanout_check(sim_proc_t *proc)
 
     f = proc->data;
 
-    if (f->cluster->repairs != 0 && model.nstores == 1) {
+    if (f->cluster->counts.repairs != 0 && model.nstores == 1) {
         sim_fail("an audit finds nothing", "%ui times at %s",
-                 f->cluster->repairs, proc->name);
+                 f->cluster->counts.repairs, proc->name);
     }
 }
 

@@ -90,6 +90,7 @@ ngx_etcd_http2_connect(ngx_etcd_http2_conf_t *conf, ngx_log_t *log)
     h2->conf = conf;
     h2->proc = sim.proc;
     h2->member = member;
+    h2->history = model.store->number;
 
     ngx_queue_init(&h2->streams);
     ngx_queue_init(&h2->out);

@@ -3,68 +3,12 @@
  * Copyright (C) nginx-etcd contributors
  *
  * Requests of several workers that want the same locks, with one permit and
- * with two, with and without handoff and linger.
+ * with two, with and without reuse of their keys.  In each fifth seed most
+ * requests share the first lock.
  */
 
 
-#include "sim_world.h"
-#include <ngx_etcd_lock.h>
-#include <ngx_etcd_lock_client.h>
-#include <ngx_etcd_lock_linger.h>
-
-
-#define SIM_LOCKS     2
-#define SIM_REQUESTS  5
-#define SIM_CHECKED   8
-
-
-typedef struct sim_worker_s  sim_worker_t;
-
-
-/* one request after another */
-
-typedef struct {
-    ngx_etcd_grant_t          grant;
-    ngx_event_t               timer;        /* the request begins, or ends */
-    sim_worker_t             *worker;
-    ngx_uint_t                busy;
-    uint64_t                  began;
-} sim_request_t;
-
-
-/* a key that waits, and since when a read is under way that may let it hold */
-
-typedef struct {
-    int64_t                   created;
-    ngx_uint_t                state;
-    uint64_t                  time;         /* 0: there is none */
-} sim_checked_t;
-
-
-/* the key that was put last of those that hold, or have held, a lock */
-
-typedef struct {
-    ngx_uint_t                history;
-    int64_t                   created;
-    ngx_uint_t                number;
-    ngx_uint_t                twins;        /* put by one transaction */
-} sim_youngest_t;
-
-
-struct sim_worker_s {
-    sim_proc_t               *proc;
-    ngx_etcd_conf_t           conf;
-    ngx_etcd_lock_name_t      names[SIM_LOCKS];
-    ngx_etcd_lock_conf_t      locks[SIM_LOCKS];
-    ngx_etcd_lock_stats_t     stats[SIM_LOCKS];
-    sim_request_t             requests[SIM_REQUESTS];
-    sim_checked_t             checked[SIM_LOCKS][SIM_CHECKED];
-    sim_youngest_t            youngest;
-    ngx_uint_t                got[SIM_LOCKS];  /* since it is calm */
-    ngx_uint_t                leaving;
-    ngx_uint_t                ended;
-    ngx_event_t               timer;        /* to leave */
-};
+#include "sim_lock.h"
 
 
 static void sim_lock_start(sim_proc_t *proc);
@@ -74,16 +18,6 @@ static void sim_lock_leave(sim_proc_t *proc);
 static void sim_lock_resign(ngx_event_t *ev);
 static void sim_lock_ended(void *data);
 static void sim_lock_check(sim_proc_t *proc);
-static void sim_lock_keys(sim_worker_t *worker,
-    void (*check)(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit));
-static void sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
-static void sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
-static void sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
-static void sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit);
-static void sim_lock_young(sim_worker_t *worker,
-    ngx_etcd_lock_permit_t *permit);
-static void sim_lock_renewed(sim_worker_t *worker,
-    ngx_etcd_lock_permit_t *permit);
 static ngx_uint_t sim_lock_settled(sim_proc_t *proc);
 static ngx_uint_t sim_lock_left(sim_proc_t *proc);
 
@@ -92,6 +26,7 @@ static void sim_request_begin(sim_request_t *request);
 static void sim_request_end(sim_request_t *request);
 static void sim_request_handler(ngx_etcd_grant_t *grant);
 static void sim_request_lost(ngx_etcd_grant_t *grant);
+static void sim_request_shared(sim_request_t *request);
 static void sim_request_token(sim_request_t *request);
 static void sim_request_kept(sim_request_t *request);
 static model_store_t *sim_request_store(sim_request_t *request);
@@ -112,12 +47,17 @@ sim_actor_t  sim_lock_actor = {
 /* drawn by the first process */
 
 static ngx_uint_t  sim_lock_permits[SIM_LOCKS];
-static ngx_uint_t  sim_lock_handoff[SIM_LOCKS];
-static ngx_msec_t  sim_lock_linger[SIM_LOCKS];
+static ngx_uint_t  sim_lock_reuse[SIM_LOCKS];
+static ngx_msec_t  sim_lock_keep[SIM_LOCKS];
 
-/* the highest token of a lock with one permit, in each history */
+/* the highest token of a lock with one permit, in each history; by "shared" */
 
-static uint64_t    sim_lock_token[SIM_LOCKS][MODEL_STORES];
+static uint64_t    sim_lock_token[SIM_LOCKS][MODEL_STORES][2];
+
+
+/* the seeds in which requests share the first lock */
+
+#define sim_lock_shared(i)  ((i) == 0 && sim.seed % 5 == 0)
 
 
 static void
@@ -140,9 +80,9 @@ sim_lock_start(sim_proc_t *proc)
     for (i = 0; i < SIM_LOCKS; i++) {
         if (proc->index == 0 && proc->lives == 1) {
             sim_lock_permits[i] = i + 1;
-            sim_lock_handoff[i] = sim_chance(2) ? sim_below(4) : 0;
-            sim_lock_linger[i] = (sim_lock_permits[i] == 1 && sim_chance(3))
-                                 ? 1 + sim_below(500) : 0;
+            sim_lock_reuse[i] = 1 + (sim_chance(2) ? sim_below(4) : 0);
+            sim_lock_keep[i] = (sim_lock_permits[i] == 1 && sim_chance(3))
+                               ? 1 + sim_below(500) : 0;
             ngx_memzero(sim_lock_token[i], sizeof(sim_lock_token[i]));
         }
 
@@ -150,8 +90,9 @@ sim_lock_start(sim_proc_t *proc)
         worker->names[i].name.len = ngx_strlen(names[i]);
         worker->names[i].cluster = &worker->conf;
         worker->names[i].permits = sim_lock_permits[i];
-        worker->names[i].handoff = sim_lock_handoff[i];
-        worker->names[i].linger = sim_lock_linger[i];
+        worker->names[i].reuse = sim_lock_reuse[i];
+        worker->names[i].keep = sim_lock_keep[i];
+        worker->names[i].shared = sim_lock_shared(i);
         worker->names[i].stats = &worker->stats[i];
 
         worker->locks[i].name = &worker->names[i];
@@ -236,7 +177,7 @@ sim_lock_free(ngx_etcd_lock_t *lock)
         ngx_queue_remove(q);
 
         permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
-        ngx_etcd_lock_linger_end(permit);
+        ngx_etcd_lock_reuse_end(permit);
         ngx_etcd_mutex_release(permit->mutex);
         ngx_free(permit);
     }
@@ -287,10 +228,19 @@ sim_request_begin(sim_request_t *request)
     grant->lost = sim_request_lost;
     grant->owner = request;
 
+    if (grant->conf->name->shared) {
+        grant->shared = !sim_chance(4);
+    }
+
     request->busy = 1;
     request->began = sim.now;
 
     rc = ngx_etcd_lock_begin(grant, &sim.log);
+
+    if (rc == NGX_OK) {
+        sim_request_handler(grant);
+        return;
+    }
 
     if (rc != NGX_AGAIN) {
         sim_request_end(request);
@@ -326,11 +276,16 @@ sim_request_handler(ngx_etcd_grant_t *grant)
         return;
     }
 
-    sim_trace("%V is held, token %uL", &grant->conf->name->name,
-              grant->token);
+    sim_trace("%V is held%s, token %uL", &grant->conf->name->name,
+              grant->shared ? " with others" : "", grant->token);
 
     if (sim.calm && !request->worker->leaving) {
-        request->worker->got[grant->conf - request->worker->locks]++;
+        request->worker->got[grant->conf - request->worker->locks]
+                            [grant->shared]++;
+    }
+
+    if (grant->shared) {
+        sim_request_shared(request);
     }
 
     sim_request_token(request);
@@ -344,7 +299,56 @@ sim_request_handler(ngx_etcd_grant_t *grant)
 }
 
 
-/* a service that checks tokens lets only newer ones pass */
+/*
+ * A request that shares the lock has passed none that wants it alone: not one
+ * that came to this worker before, nor one of which the worker must have heard.
+ */
+
+static void
+sim_request_shared(sim_request_t *request)
+{
+    uint64_t           time;
+    ngx_uint_t         i;
+    model_rec_t       *rec;
+    sim_request_t     *other;
+    ngx_etcd_grant_t  *grant;
+    ngx_etcd_mutex_t  *mutex;
+
+    grant = &request->grant;
+    mutex = grant->permit->mutex;
+
+    for (i = 0; i < SIM_REQUESTS; i++) {
+        other = &request->worker->requests[i];
+
+        if (other->grant.lock == grant->lock
+            && other->grant.state == NGX_ETCD_GRANT_WAITING
+            && !other->grant.shared
+            && other->began < request->began)
+        {
+            sim_fail("who shares a lock passes nobody", "a request of %s that "
+                     "came later has %V", request->worker->proc->name,
+                     &mutex->key);
+        }
+    }
+
+    rec = model_get(model.store, &mutex->key);
+    time = sim_world.watched + NGX_ETCD_LOCK_MAX_KEEP * SIM_MS;
+
+    if (rec != NULL && rec->create == mutex->created
+        && request->began > model.store->began + time
+        && sim_waits(&grant->lock->lock_queue.from, rec, request->began - time))
+    {
+        sim_fail("who shares a lock passes nobody", "a request of %s has %V, "
+                 "though others wait", request->worker->proc->name,
+                 &mutex->key);
+    }
+}
+
+
+/*
+ * A service that checks tokens lets only newer ones pass: those of requests
+ * that share a lock lie between those of others.
+ */
 
 static void
 sim_request_token(sim_request_t *request)
@@ -370,14 +374,16 @@ sim_request_token(sim_request_t *request)
         return;
     }
 
-    last = &sim_lock_token[i][store->number];
+    last = sim_lock_token[i][store->number];
 
-    if (grant->token <= *last) {
-        sim_fail("tokens grow", "%s has token %uL, after %uL",
-                 request->worker->proc->name, grant->token, *last);
+    if (grant->token <= last[0]
+        || (!grant->shared && grant->token <= last[1]))
+    {
+        sim_fail("tokens grow", "%s has token %uL, after %uL and %uL",
+                 request->worker->proc->name, grant->token, last[0], last[1]);
     }
 
-    *last = grant->token;
+    last[grant->shared] = ngx_max(last[grant->shared], grant->token);
 }
 
 
@@ -397,7 +403,7 @@ sim_request_kept(sim_request_t *request)
     name = request->grant.conf->name;
     mutex = permit->mutex;
 
-    if (name->handoff != 0 || permit->handoffs == 0
+    if (name->reuse != 1 || permit->handoffs == 0
         || store->began >= request->began)
     {
         return;
@@ -439,6 +445,7 @@ sim_request_store(sim_request_t *request)
 
     if (history == model.store->number
         || sim_before(model.store, &grant->lock->lock_queue.from,
+                      &grant->permit->mutex->key,
                       grant->permit->mutex->created)
            < grant->conf->name->permits)
     {
@@ -482,7 +489,8 @@ sim_lock_check(sim_proc_t *proc)
         for (j = 0; j < i; j++) {
             if (worker->requests[j].grant.lock != NULL
                 && worker->requests[j].grant.state == NGX_ETCD_GRANT_HELD
-                && worker->requests[j].grant.permit == grant->permit)
+                && worker->requests[j].grant.permit == grant->permit
+                && !(worker->requests[j].grant.shared && grant->shared))
             {
                 sim_fail("a key serves one request", "two hold %V at %s",
                          &grant->permit->mutex->key, proc->name);
@@ -501,214 +509,7 @@ sim_lock_check(sim_proc_t *proc)
         }
     }
 
-    sim_lock_keys(worker, sim_lock_young);
-    sim_lock_keys(worker, sim_lock_key);
-}
-
-
-static void
-sim_lock_keys(sim_worker_t *worker,
-    void (*check)(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit))
-{
-    ngx_queue_t              *q;
-    ngx_rbtree_t             *tree;
-    ngx_etcd_lock_t          *lock;
-    ngx_rbtree_node_t        *node;
-    ngx_etcd_lock_permit_t   *permit;
-    ngx_etcd_worker_locks_t  *locks;
-
-    locks = worker->conf.worker_locks;
-
-    if (locks == NULL) {
-        return;
-    }
-
-    tree = &locks->tree;
-
-    if (tree->root == tree->sentinel) {
-        return;
-    }
-
-    for (node = ngx_rbtree_min(tree->root, tree->sentinel);
-         node != NULL;
-         node = ngx_rbtree_next(tree, node))
-    {
-        lock = (ngx_etcd_lock_t *) node;
-
-        for (q = ngx_queue_head(&lock->permits);
-             q != ngx_queue_sentinel(&lock->permits);
-             q = ngx_queue_next(q))
-        {
-            permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
-
-            check(worker, permit);
-        }
-    }
-}
-
-
-static void
-sim_lock_key(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
-{
-    sim_lock_kept(worker, permit);
-    sim_lock_read(worker, permit);
-
-    if (permit->mutex->state == NGX_ETCD_MUTEX_HELD) {
-        sim_lock_seen(worker, permit);
-        sim_lock_renewed(worker, permit);
-    }
-}
-
-
-/* A watch that knows the key knows all that were put before. */
-
-static void
-sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
-{
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_mirror_entry_t  *own;
-
-    mutex = permit->mutex;
-    mirror = &permit->lock->lock_queue.mirror;
-
-    if (!permit->lingers || !mirror->synced) {
-        return;
-    }
-
-    own = ngx_etcd_mirror_find(mirror, &mutex->own);
-
-    if (own != NULL && own->create_revision == mutex->created
-        && mirror->entries.n > 1)
-    {
-        sim_fail("a key is kept while nobody waits",
-                 "%V is kept, and %ui keys are known at %s", &mutex->key,
-                 mirror->entries.n, worker->proc->name);
-    }
-}
-
-
-/*
- * A key that has waited holds after a read, its own or a poll, which began when
- * it was there.
- */
-
-static void
-sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
-{
-    ngx_uint_t         reads;
-    sim_checked_t     *checked;
-    ngx_etcd_mutex_t  *mutex;
-
-    mutex = permit->mutex;
-    checked = &worker->checked[permit->lock->name - worker->names]
-                              [mutex->created % SIM_CHECKED];
-
-    if (mutex->state == NGX_ETCD_MUTEX_HELD) {
-        if (checked->created == mutex->created && checked->time != 0) {
-            sim_read(worker->proc, &mutex->key, mutex->created,
-                     checked->time);
-        }
-
-        checked->created = 0;
-        return;
-    }
-
-    reads = mutex->state == NGX_ETCD_MUTEX_CHECKING
-            || (mutex->state == NGX_ETCD_MUTEX_WAITING
-                && permit->lock->lock_queue.poll.asking);
-
-    if (checked->created != mutex->created || checked->state != mutex->state
-        || !reads || checked->time == 0)
-    {
-        checked->time = reads ? sim.now + 1 : 0;
-    }
-
-    checked->created = mutex->created;
-    checked->state = mutex->state;
-}
-
-
-/* A key that holds is one that the watch has, as far as it has told. */
-
-static void
-sim_lock_seen(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
-{
-    ngx_etcd_mutex_t         *mutex;
-    ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_mirror_entry_t  *own;
-
-    mutex = permit->mutex;
-    mirror = &permit->lock->lock_queue.mirror;
-
-    if (!ngx_etcd_mirror_covers(mirror, mutex->created)) {
-        return;
-    }
-
-    own = ngx_etcd_mirror_find(mirror, &mutex->own);
-
-    if (own == NULL || own->create_revision != mutex->created) {
-        sim_fail("a key that is seen gone holds nothing", "%s holds a lock by "
-                 "%V of revision %L, and does not see it", worker->proc->name,
-                 &mutex->key, mutex->created);
-    }
-}
-
-
-static void
-sim_lock_young(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
-{
-    sim_youngest_t    *youngest;
-    ngx_etcd_mutex_t  *mutex;
-
-    mutex = permit->mutex;
-    youngest = &worker->youngest;
-
-    if (mutex->state != NGX_ETCD_MUTEX_HELD) {
-        return;
-    }
-
-    if (mutex->created > youngest->created
-        || youngest->history != model.store->number)
-    {
-        youngest->history = model.store->number;
-        youngest->created = mutex->created;
-        youngest->number = mutex->number;
-        youngest->twins = 0;
-
-    } else if (mutex->created == youngest->created
-               && mutex->number != youngest->number)
-    {
-        youngest->twins = 1;
-    }
-}
-
-
-/* Each renewal that counts has read the youngest key, when that was there. */
-
-static void
-sim_lock_renewed(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
-{
-    uint64_t             sent;
-    sim_youngest_t      *youngest;
-    ngx_etcd_mutex_t    *mutex;
-    ngx_etcd_session_t  *session;
-
-    mutex = permit->mutex;
-    session = &mutex->client->session;
-    youngest = &worker->youngest;
-
-    if (mutex->created != youngest->created || youngest->twins
-        || session->state != NGX_ETCD_SESSION_HELD)
-    {
-        return;
-    }
-
-    sent = sim_renewed(&session->lease);
-
-    if ((mutex->since + NGX_ETCD_LOCK_CLIENT_YOUNG) * SIM_MS <= sent) {
-        sim_read(worker->proc, &mutex->key, mutex->created, sent);
-    }
+    sim_lock_keys(worker);
 }
 
 
@@ -723,7 +524,9 @@ sim_lock_settled(sim_proc_t *proc)
     worker = proc->data;
 
     for (i = 0; i < SIM_LOCKS; i++) {
-        if (worker->got[i] == 0) {
+        if (worker->got[i][0] == 0
+            || (sim_lock_shared(i) && worker->got[i][1] == 0))
+        {
             return 0;
         }
     }

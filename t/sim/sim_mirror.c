@@ -8,6 +8,7 @@
 
 
 #include "sim_mirror.h"
+#include "sim_net.h"
 #include <ngx_etcd_client.h>
 #include <ngx_etcd_hash_table.h>
 
@@ -50,6 +51,7 @@ static void sim_mirror_changed(ngx_etcd_mirror_t *mirror,
 static void sim_mirror_removed(ngx_etcd_mirror_t *mirror,
     ngx_etcd_mirror_entry_t *entry);
 static void sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision);
+static ngx_uint_t sim_mirror_history(ngx_etcd_watch_t *watch);
 static void sim_mirror_verified(ngx_etcd_watch_t *watch, uint64_t time);
 
 static ngx_uint_t sim_mirror_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key);
@@ -149,7 +151,7 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
 
     if (sim.seed % 5 < 2) {
         mirror->watch.reader.limit = 2;
-        mirror->piece = 1;
+        mirror->sweep.piece = 1;
     }
 
     if (ngx_etcd_mirror_start(mirror, all->stream) != NGX_OK) {
@@ -262,16 +264,16 @@ sim_mirror_check(sim_proc_t *proc)
         watch = &all->mirrors[i].mirror.watch;
 
         if (watch->verify.behind != 0
-            && ngx_etcd_watch_events_pending(&watch->pieces))
+            && watch->verify.pending(watch))
         {
             sim_fail("a watch whose events wait is not behind",
                      "%s: %ui answers", proc->name, watch->verify.behind);
         }
     }
 
-    if (all->cluster->repairs != 0 && model.nstores == 1) {
+    if (all->cluster->counts.repairs != 0 && model.nstores == 1) {
         sim_fail("an audit finds nothing", "%ui times at %s",
-                 all->cluster->repairs, proc->name);
+                 all->cluster->counts.repairs, proc->name);
     }
 }
 
@@ -375,7 +377,7 @@ static void
 sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
     char          *differs;
-    ngx_uint_t     i;
+    ngx_uint_t     i, last;
     sim_mirror_t  *m;
 
     m = mirror->data;
@@ -394,8 +396,9 @@ sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     /* the oldest history that the mirror fits is taken for its own */
 
     differs = NULL;
+    last = ngx_max(m->store, sim_mirror_history(&mirror->watch));
 
-    for (i = m->store; i < model.nstores; i++) {
+    for (i = m->store; i <= last; i++) {
         differs = sim_mirror_differs(m, model.stores[i], revision);
 
         if (differs == NULL) {
@@ -411,6 +414,24 @@ sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     }
 
     /* otherwise it has yet to find out that the history is another one */
+}
+
+
+/*
+ * The number of the last history that the watch can be of.  Events may be those
+ * of its stream's history though a list, by another connection, is of a later
+ * one whose revision and raft term have passed all that the client has seen.
+ */
+
+static ngx_uint_t
+sim_mirror_history(ngx_etcd_watch_t *watch)
+{
+    ngx_etcd_grpc_stream_t  *stream;
+
+    stream = watch->stream->call.stream;
+
+    return (stream != NULL && ngx_etcd_watch_active(watch))
+           ? stream->h2->history : model.store->number;
 }
 
 

@@ -40,6 +40,8 @@ struct ngx_etcd_http2_s {
     sim_proc_t               *proc;
     model_member_t           *member;
     sim_h2_state_e            state;
+    ngx_uint_t                history;      /* the number of the store: another
+                                               one breaks the connection */
     ngx_queue_t               queue;        /* all open ones */
     ngx_queue_t               streams;
     uint64_t                  stuck;        /* nothing passes before that */

@@ -73,16 +73,8 @@ ngx_etcd_lock_table_add(ngx_etcd_lock_table_t *table,
 
 
 void
-ngx_etcd_lock_table_held(ngx_etcd_lock_row_t *row, uint64_t token,
-    ngx_msec_t since)
-{
-    abort();
-}
-
-
-void
-ngx_etcd_lock_table_waiting(ngx_etcd_lock_row_t *row, ngx_uint_t waiting,
-    ngx_msec_t since)
+ngx_etcd_lock_table_show(ngx_etcd_lock_row_t *row, ngx_etcd_lock_row_e state,
+    ngx_uint_t shared, uint64_t value, ngx_msec_t since)
 {
     abort();
 }

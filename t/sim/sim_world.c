@@ -5,6 +5,7 @@
 
 
 #include "sim_world.h"
+#include <ngx_etcd_lock_queue.h>
 #include <ngx_etcd_str.h>
 
 
@@ -507,7 +508,13 @@ sim_gone(ngx_str_t *key, int64_t created, uint64_t time)
 uint64_t
 sim_renewed(ngx_etcd_lease_t *lease)
 {
-    return (lease->deadline - ngx_etcd_lease_deadline(0, lease->ttl)) * SIM_MS;
+    uint64_t  sent;
+
+    sent = lease->deadline - ngx_etcd_lease_deadline(0, lease->ttl);
+
+    /* ngx_etcd_clock() is up to a millisecond ahead */
+
+    return (sent - 1) * SIM_MS;
 }
 
 
@@ -516,8 +523,17 @@ sim_read(sim_proc_t *proc, ngx_str_t *key, int64_t created, uint64_t time)
 {
     if (model.store->began < time && sim_gone(key, created, time)) {
         sim_fail("a key that was read is there", "%V of revision %L was gone "
-                 "before %s has read it", key, created, proc->name);
+                 "before %s has read it, from %uL us on", key, created,
+                 proc->name, time / (SIM_MS / 1000));
     }
+}
+
+
+ngx_uint_t
+sim_share(ngx_str_t *one, ngx_str_t *other)
+{
+    return ngx_etcd_lock_queue_is_shared(one->data, one->len)
+           && ngx_etcd_lock_queue_is_shared(other->data, other->len);
 }
 
 
@@ -539,7 +555,9 @@ sim_waits(ngx_str_t *prefix, model_rec_t *own, uint64_t time)
             break;
         }
 
-        if (!rec->deleted && rec != own && rec->time < time) {
+        if (!rec->deleted && rec != own && rec->time < time
+            && !sim_share(&rec->key, &own->key))
+        {
             return 1;
         }
     }
@@ -549,7 +567,8 @@ sim_waits(ngx_str_t *prefix, model_rec_t *own, uint64_t time)
 
 
 ngx_uint_t
-sim_before(model_store_t *store, ngx_str_t *prefix, int64_t created)
+sim_before(model_store_t *store, ngx_str_t *prefix, ngx_str_t *key,
+    int64_t created)
 {
     size_t        i;
     ngx_uint_t    before;
@@ -566,7 +585,9 @@ sim_before(model_store_t *store, ngx_str_t *prefix, int64_t created)
             break;
         }
 
-        if (!rec->deleted && !rec->returned && rec->create < created) {
+        if (!rec->deleted && !rec->returned && rec->create < created
+            && !sim_share(&rec->key, key))
+        {
             before++;
         }
     }
@@ -582,7 +603,7 @@ sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
     ngx_str_t   *other;
     ngx_uint_t   i, before, n;
 
-    before = sim_before(model.store, prefix, created);
+    before = sim_before(model.store, prefix, key, created);
 
     if (before >= permits) {
         sim_fail("no more holders than permits",
@@ -609,7 +630,8 @@ sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
         }
 
         n += other->len > prefix->len
-             && ngx_memcmp(other->data, prefix->data, prefix->len) == 0;
+             && ngx_memcmp(other->data, prefix->data, prefix->len) == 0
+             && !sim_share(other, key);
     }
 
     if (n > permits) {

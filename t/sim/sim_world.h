@@ -66,13 +66,26 @@ uint64_t sim_renewed(ngx_etcd_lease_t *lease);
 void sim_read(sim_proc_t *proc, ngx_str_t *key, int64_t created,
     uint64_t time);
 
-/* 1: etcd has had another key below the prefix, behind that one, since then */
+/* 1: keys of these names share a lock */
+ngx_uint_t sim_share(ngx_str_t *one, ngx_str_t *other);
+
+/*
+ * 1: etcd has had another key below the prefix, which does not share the lock
+ * with that one, since then
+ */
 ngx_uint_t sim_waits(ngx_str_t *prefix, model_rec_t *rec, uint64_t time);
 
-/* how many keys below the prefix are older than that revision */
-ngx_uint_t sim_before(model_store_t *store, ngx_str_t *prefix, int64_t created);
+/*
+ * how many keys below the prefix are older than that revision, of the key, and
+ * do not share the lock with it
+ */
+ngx_uint_t sim_before(model_store_t *store, ngx_str_t *prefix, ngx_str_t *key,
+    int64_t created);
 
-/* the key must be among the first "permits" ones below the prefix */
+/*
+ * the key must be among the first "permits" ones below the prefix, not counting
+ * those that share the lock with it
+ */
 void sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
     int64_t created, ngx_uint_t permits);
 

@@ -195,7 +195,7 @@ my %in = (cluster => 'default', module => 'http', upstream => 'api');
 
 reaches(1, 'nginx_etcd_upstream_members', %in, state => 'up');
 reaches(1, 'nginx_etcd_upstream_members', %in, state => 'backup');
-reaches(1, 'nginx_etcd_upstream_members', %in, state => 'drain');
+reaches(1, 'nginx_etcd_upstream_members', %in, state => 'drained');
 reaches(2, 'nginx_etcd_upstream_members', %in, state => 'down');
 reaches(1, 'nginx_etcd_upstream_invalid_values', %in);
 reaches($changes, 'nginx_etcd_upstream_changes_total', %in);

@@ -131,8 +131,8 @@ ok(!exists($found->{set}), 'no set has that name');
 
 $found = status('upstream=services&set=%77eb')->{services};
 
-is_deeply($found->{list}, [{ name => 'web', members => 2, up => 1,
-                             requests => 1, conns => 0, fails => 0 }],
+is_deeply($found->{list}, [{ name => 'web', state => 'ok', members => 2,
+                             up => 1, requests => 1, conns => 0, fails => 0 }],
           'the sums of a set');
 is($found->{set}{prefix}, '/services/web/', 'the set itself');
 is_deeply({ map { $_->{key} => $_->{state} } @{ $found->{set}{members} } },
@@ -184,8 +184,8 @@ is_deeply([grep { !/\Q$of\E/ } @$samples], [], 'only samples of that set');
 is_deeply([grep { /_upstream_members\{/ } @$samples],
           [map {
               "nginx_etcd_upstream_members$of,state=\"$_->[0]\"} $_->[1]"
-           } [backup => 1], [down => 0], [drain => 0], [ejected => 0],
-           [held => 0],
+           } [backup => 1], [busy => 0], [down => 0], [drained => 0],
+           [ejected => 0], [failing => 0], [held => 0], [shadowed => 0],
            [unhealthy => 0], [unproven => 0], [unresolved => 0], [up => 1]],
           'its members are counted');
 ok((grep { $_ eq "nginx_etcd_upstream_requests_total$of} 1" } @$samples),
@@ -220,7 +220,8 @@ $etcd->put('/services/web/1', '{"address":"' . $one->address
 sub web { return status('upstream=services&set=web')->{services} }
 
 sub states {
-    return { map { $_->{key} => $_->{state} } @{ web()->{set}{members} } };
+    return { map { $_->{key} => $_->{state} }
+             grep { !defined $_->{hidden_by} } @{ web()->{set}{members} } };
 }
 
 ok((wait_for { states()->{'/services/web/2'} eq 'up' } 10, 'priorities'),

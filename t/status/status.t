@@ -159,6 +159,7 @@ is_deeply($endpoints->[0], { url => $etcd->url, state => 'connected',
 is(take($endpoints->[1], 'url'), "http://$nobody", 'endpoints: the other');
 like(take($endpoints->[1], 'state'), qr/^(?:unused|failed)$/,
      'which may have been tried first');
+delete @{ $endpoints->[1] }{qw(error failing_for)};   # of such an attempt
 is_empty($endpoints->[1], 'an endpoint');
 is(take($default, 'cluster_id'), sprintf('%x', $header->{cluster_id}),
    'cluster_id');
@@ -173,10 +174,13 @@ is($away->{state}, 'connecting', 'away: state');
 is($away->{endpoint}, $nobody, 'away: the endpoint that is tried');
 is_deeply([map { $_->{url} } @{ $away->{endpoints} }], [$nobody],
           'away: endpoints');
+like($away->{reason}, qr/^endpoint \Q$nobody\E: connect\(\) failed/,
+     'away: the endpoint has failed');
 is($away->{revision}, 0, 'away: revision');
 is($away->{staleness_ms}, -1, 'away: staleness_ms of what was never read');
-is(join(' ', sort keys %$away), 'cluster_id endpoint endpoints reconnects '
-   . 'repairs resyncs revision staleness_ms state', 'away: the same fields');
+is(join(' ', sort keys %$away), 'cluster_id endpoint endpoints reason '
+   . 'reconnects repairs resyncs revision staleness_ms state',
+   'away: the same fields');
 
 # upstreams
 
@@ -198,7 +202,7 @@ my @rows = (
     ['up', $one->address, 1, 'up', 3, $first],
     ['spare', '127.0.0.1:1', 7, 'backup', 0, $first + 1],
     ['down', '127.0.0.1:2', 1, 'down', 0, $first + 2],
-    ['drain', '127.0.0.1:3', 1, 'drain', 0, $first + 3],
+    ['drain', '127.0.0.1:3', 1, 'drained', 0, $first + 3],
 );
 
 is_deeply([sort { $a->{mod_revision} <=> $b->{mod_revision} }
@@ -206,19 +210,36 @@ is_deeply([sort { $a->{mod_revision} <=> $b->{mod_revision} }
           [map { { key => "/services/api/$_->[0]", address => $_->[1],
                    weight => $_->[2], state => $_->[3], conns => 0,
                    fails => 0, requests => $_->[4],
-                   mod_revision => $_->[5] } } @rows], 'members');
+                   mod_revision => $_->[5],
+                   $_->[3] eq 'drained' ? (drained_by => 'value') : () } }
+           @rows], 'members');
 is_deeply(take($upstream, 'invalid'),
           [{ key => '/services/api/bad', mod_revision => $bad,
              reason => 'address "hello" has no port' }], 'invalid');
 is_deeply(take($upstream, 'unused'), [], 'unused');
+is(take($upstream, 'state'), 'ok', 'state: those that are out are meant to be');
 is(take($upstream, 'waiting'), 0, 'waiting');
 is(take($upstream, 'holds'), 0, 'holds');
 like(take($upstream, 'staleness_ms'), qr/^\d+$/, 'staleness_ms');
+is_deeply(take($upstream, 'responses'),
+          { '1xx' => 0, '2xx' => 3, '3xx' => 0, '4xx' => 0, '5xx' => 0 },
+          'responses');
+is_deeply(take($upstream, 'refused'), {}, 'refused');
+cmp_ok(take($upstream, $_), '>', 0, $_) for qw(sent received);
+is(take($upstream, 'response_time')->{count}, 3, 'response_time');
 is_empty($upstream, 'an upstream');
+
+my $times = take($other, 'response_time');
+
+is_deeply([map { $_->{count} } $times, @{ $times->{buckets} }], [(0) x 13],
+          'one that was never read: no times');
 is_deeply($other, { cluster => 'away', prefix => '/services/away/',
                     kind => 'members', generation => 0, revision => 0,
-                    staleness_ms => -1, waiting => 0, holds => 0, members => [],
-                    invalid => [], unused => [] },
+                    state => 'down', reason => 'unreachable',
+                    staleness_ms => -1, waiting => 0, holds => 0, sent => 0,
+                    received => 0, refused => {},
+                    responses => { map { $_ . 'xx' => 0 } 1 .. 5 },
+                    members => [], invalid => [], unused => [] },
           'one that was never read');
 
 # the rest

@@ -69,7 +69,7 @@ for my $name ('a b', "tab\there", 'a;b', 'a$b', "a'b", 'a"b', 'a#b', 'a:b',
     ok(!-d "$plain/build", 'and build/ is removed');
 }
 
-for my $variable (qw(NGINX NGINX_SRC DESTDIR ETCD)) {
+for my $variable (qw(NGINX NGINX_SRC DESTDIR MANDIR ETCD)) {
     my ($status, $output) = make('-C', $top, 'help', "$variable=/opt/a b");
 
     isnt($status, 0, "$variable with white space is refused");

@@ -7,8 +7,8 @@ SOURCE ?= ../..
 
 SRC = $(NGINX_SRC)/src
 
-ROOMS = base grpc zone formats etcd conf balance members checks leaders \
-        upstream elections locks values
+ROOMS = base grpc zone formats etcd watches conf balance members checks \
+        leaders upstream elections locks values
 
 TEST_CFLAGS = -g -W -Wall -Wno-unused-parameter -Werror -fPIC \
     -I $(SRC)/core -I $(SRC)/event -I $(SRC)/event/modules \

@@ -106,7 +106,6 @@ static ngx_pool_t               *ngx_etcd_unit_pool;
 static ngx_etcd_zone_t           ngx_etcd_unit_zone;
 static ngx_etcd_table_conf_t     ngx_etcd_unit_rules;
 static ngx_etcd_member_set_t    *ngx_etcd_unit_set;
-static const ngx_etcd_method_t  *ngx_etcd_unit_method;
 static ngx_etcd_unit_worker_t   *ngx_etcd_unit_workers;
 static ngx_uint_t                ngx_etcd_unit_nworkers;
 static ngx_uint_t                ngx_etcd_unit_next;
@@ -184,11 +183,12 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
     id.prefix.data = buf;
     id.prefix.len = ngx_sprintf(buf, "%ui", ++ngx_etcd_unit_next) - buf;
 
-    ngx_etcd_unit_method = ngx_etcd_balance_method(method, parameter);
-    ngx_etcd_unit_set = ngx_etcd_member_set_declare(&ngx_etcd_unit_zone, &id);
+    ngx_etcd_unit_rules.method = ngx_etcd_balance_method(method, parameter);
+    ngx_etcd_unit_set = ngx_etcd_object_declare(&ngx_etcd_unit_zone,
+                                                &ngx_etcd_member_set_type, &id);
     ngx_etcd_unit_nworkers = nworkers;
 
-    if (ngx_etcd_unit_method == NULL || ngx_etcd_unit_set == NULL
+    if (ngx_etcd_unit_rules.method == NULL || ngx_etcd_unit_set == NULL
         || nworkers > NGX_ETCD_UNIT_WORKERS)
     {
         return NGX_ERROR;
@@ -203,12 +203,11 @@ ngx_etcd_unit_do_set(ngx_uint_t nworkers, ngx_str_t *method,
         ngx_process_slot = i;
         ngx_etcd_connection_count_enter(&worker->zone);
 
-        if (ngx_etcd_table_init(&worker->table, &ngx_etcd_unit_rules,
-                                &worker->zone, ngx_etcd_unit_set,
-                                ngx_etcd_unit_set->object.id,
-                                ngx_etcd_unit_method, 0, ngx_etcd_unit_log)
-            != NGX_OK)
-        {
+        ngx_etcd_table_init(&worker->table, &ngx_etcd_unit_rules,
+                            &worker->zone, ngx_etcd_unit_set,
+                            ngx_etcd_unit_set->object.id, ngx_etcd_unit_log);
+
+        if (ngx_etcd_table_start(&worker->table, 0, 0) != NGX_OK) {
             return NGX_ERROR;
         }
     }
@@ -531,7 +530,7 @@ ngx_etcd_unit_kill(ngx_etcd_unit_worker_t *worker)
     (void) waitpid(pid, NULL, 0);
 
     worker->zone.sh->rows[worker->zone.row].pid = pid;
-    ngx_etcd_connection_count_check(&ngx_etcd_unit_zone);
+    (void) ngx_etcd_connection_count_check(&ngx_etcd_unit_zone, -1);
 
     printf("kill: %d\n", (int) worker->zone.sh->rows[worker->zone.row].pid);
 }

@@ -21,7 +21,7 @@
 #include <ngx_etcd_connection_count.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_lock_table.h>
-#include <ngx_etcd_retire.h>
+#include <ngx_etcd_reload.h>
 #include <ngx_etcd_election_slot.h>
 #include <ngx_etcd_view.h>
 #include "unit_crash_map.h"

@@ -48,7 +48,7 @@ ngx_etcd_crash_conns(ngx_etcd_member_set_t *set, ngx_uint_t n)
     uint64_t              value;
     ngx_uint_t            i, noted, counted;
     ngx_etcd_slot_t      *slot;
-    ngx_etcd_atomic64_t  *cells;
+    ngx_etcd_atomic64_t  *cells, **group;
 
     slot = ngx_etcd_member_set_slot(set, n);
 
@@ -57,8 +57,10 @@ ngx_etcd_crash_conns(ngx_etcd_member_set_t *set, ngx_uint_t n)
 
     for (i = 0; i < NGX_ETCD_ZONE_ROWS; i++) {
 
-        cells = ngx_etcd_connection_count_cells(
-                                     ngx_etcd_member_set_chunk(set, n), i);
+        group = ngx_etcd_member_set_chunk(set, n)
+                    ->groups[i / NGX_ETCD_MEMBER_SET_GROUP];
+        cells = group ? group[i % NGX_ETCD_MEMBER_SET_GROUP] : NULL;
+
         if (cells == NULL) {
             continue;
         }
@@ -373,7 +375,7 @@ ngx_etcd_crash_take_over(void)
 
     zone->row = NGX_ETCD_ZONE_NO_ROW;
     ngx_etcd_connection_count_enter(zone);
-    ngx_etcd_connection_count_check(zone);
+    (void) ngx_etcd_connection_count_check(zone, -1);
 
     if (zone->row == NGX_ETCD_ZONE_NO_ROW) {
         ngx_etcd_crash_fault("the next owner has no row of counts");
@@ -576,19 +578,18 @@ ngx_etcd_crash_catch_up(void)
 static void
 ngx_etcd_crash_lock_tables(void)
 {
-    ngx_pid_t               pid;
-    ngx_uint_t              i, n;
-    ngx_etcd_lock_entry_t   entries[NGX_ETCD_LOCK_TABLE_ROWS];
+    ngx_uint_t              i;
+    ngx_etcd_lock_rows_t    rows;
     ngx_etcd_lock_table_t  *table;
 
     for (i = 0;
          ngx_etcd_lock_table_read(&ngx_etcd_crash.zone, i,
                                   ngx_etcd_crash.stats,
-                                  NGX_ETCD_LOCK_ROW_HELD, entries, &n, &pid)
+                                  NGX_ETCD_LOCK_ROW_HELD, &rows)
          == NGX_OK;
          i++)
     {
-        if (n != 0) {
+        if (rows.n != 0) {
             ngx_etcd_crash_fault("locks of the dead are shown");
         }
     }

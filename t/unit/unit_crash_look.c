@@ -129,11 +129,13 @@ ngx_etcd_crash_content(ngx_etcd_member_set_t *set)
 void
 ngx_etcd_crash_read(ngx_etcd_crash_reader_t *reader, ngx_uint_t n)
 {
+    reader->reader.handler = ngx_etcd_crash_read_slot;
+    reader->reader.data = reader;
+
     reader->rc = ngx_etcd_member_set_read(&ngx_etcd_crash.zone,
                                           ngx_etcd_crash.sets[n],
                                           ngx_etcd_crash.ids[n],
-                                          &reader->reader, 0,
-                                          ngx_etcd_crash_read_slot, reader);
+                                          &reader->reader, 0);
 }
 
 

@@ -218,7 +218,7 @@ ngx_etcd_crash_prepare_retire(void)
     (void) ngx_etcd_crash_declare(&ngx_etcd_crash_name);
     (void) ngx_etcd_election_slot_declare(&crash->zone,
                                           NGX_ETCD_ELECTION_SLOT_ELECTION,
-                                          &ngx_etcd_crash_name);
+                                          &ngx_etcd_crash_name, NULL);
 }
 
 
@@ -263,7 +263,7 @@ ngx_etcd_crash_slot_declare(void)
 
     (void) ngx_etcd_election_slot_declare(&ngx_etcd_crash.zone,
                                           NGX_ETCD_ELECTION_SLOT_REGISTRATION,
-    &key);
+                                          &key, NULL);
 }
 
 
@@ -315,9 +315,13 @@ ngx_etcd_crash_slot(void)
 static void
 ngx_etcd_crash_stats(void)
 {
-    ngx_str_t  name = ngx_string("another");
+    ngx_etcd_object_id_t  id;
 
-    (void) ngx_etcd_lock_table_stats(&ngx_etcd_crash.zone, &name);
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    ngx_str_set(&id.name, "another");
+
+    (void) ngx_etcd_object_declare(&ngx_etcd_crash.zone,
+                                   &ngx_etcd_lock_stats_type, &id);
 }
 
 
@@ -386,7 +390,7 @@ ngx_etcd_crash_enter(void)
 static void
 ngx_etcd_crash_settle(void)
 {
-    ngx_etcd_connection_count_check(&ngx_etcd_crash.zone);
+    (void) ngx_etcd_connection_count_check(&ngx_etcd_crash.zone, -1);
 }
 
 
@@ -405,8 +409,8 @@ ngx_etcd_crash_lock(void)
 
     row = ngx_etcd_lock_table_add(ngx_etcd_crash.table, ngx_etcd_crash.stats,
                                   &key);
-    ngx_etcd_lock_table_waiting(row, 1, 1);
-    ngx_etcd_lock_table_held(row, 7, 2);
+    ngx_etcd_lock_table_show(row, NGX_ETCD_LOCK_ROW_WAITING, 0, 1, 1);
+    ngx_etcd_lock_table_show(row, NGX_ETCD_LOCK_ROW_HELD, 3, 7, 2);
 
     ngx_etcd_crash.row = row;
 }

@@ -287,7 +287,8 @@ ngx_etcd_crash_declare(ngx_str_t *name)
     id.name = *name;
     id.prefix = *name;
 
-    return ngx_etcd_member_set_declare(&ngx_etcd_crash.zone, &id);
+    return ngx_etcd_object_declare(&ngx_etcd_crash.zone,
+                                   &ngx_etcd_member_set_type, &id);
 }
 
 
@@ -465,8 +466,9 @@ ngx_etcd_crash_counts(void)
 ngx_int_t
 ngx_etcd_crash_world(void *addr, ngx_log_t *log)
 {
-    ngx_shm_zone_t     shm_zone;
-    ngx_etcd_crash_t  *crash;
+    ngx_shm_zone_t         shm_zone;
+    ngx_etcd_crash_t      *crash;
+    ngx_etcd_object_id_t   id;
 
     crash = &ngx_etcd_crash;
     ngx_pid = crash->victim;
@@ -481,9 +483,14 @@ ngx_etcd_crash_world(void *addr, ngx_log_t *log)
     crash->sets[0] = ngx_etcd_crash_declare(&ngx_etcd_crash_name);
     crash->sets[1] = ngx_etcd_crash_declare(&ngx_etcd_crash_other);
     crash->slot = ngx_etcd_election_slot_declare(
-        &crash->zone, NGX_ETCD_ELECTION_SLOT_ELECTION, &ngx_etcd_crash_name);
-    crash->stats = ngx_etcd_lock_table_stats(&crash->zone,
-                                          &ngx_etcd_crash_name);
+        &crash->zone, NGX_ETCD_ELECTION_SLOT_ELECTION, &ngx_etcd_crash_name,
+        NULL);
+
+    ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
+    id.name = ngx_etcd_crash_name;
+
+    crash->stats = ngx_etcd_object_declare(&crash->zone,
+                                           &ngx_etcd_lock_stats_type, &id);
     ngx_etcd_lock_table_declare(&crash->zone, 1);
 
     if (crash->sets[0] == NULL || crash->sets[1] == NULL

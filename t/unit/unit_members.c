@@ -240,10 +240,10 @@ ngx_etcd_unit_held(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 
     ngx_process = NGX_PROCESS_MASTER;
     ngx_memzero(&reader, sizeof(ngx_etcd_member_set_reader_t));
+    reader.handler = ngx_etcd_unit_no_slot;
     reader.any = 1;
 
-    master = ngx_etcd_member_set_read(zone, set, set->object.id, &reader, 0,
-                                      ngx_etcd_unit_no_slot, NULL);
+    master = ngx_etcd_member_set_read(zone, set, set->object.id, &reader, 0);
 
     ngx_process = process;
 

@@ -305,7 +305,7 @@ ngx_etcd_unit_step_watch(ngx_etcd_unit_script_t *script, ngx_str_t *field)
     }
 
     if (ngx_etcd_unit_is(field, "history")) {
-        ngx_etcd_unit_world.cluster.history++;
+        ngx_etcd_unit_world.cluster.history.changes++;
         watch->foreign = 1;
         watch->revision = 0;
 
@@ -386,7 +386,7 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
         timer->handler(timer);
 
         printf(" repairs=%lu",
-               (unsigned long) ngx_etcd_unit_world.cluster.repairs);
+               (unsigned long) ngx_etcd_unit_world.cluster.counts.repairs);
 
     } else if (ngx_etcd_unit_is(field, "akey")) {
         ngx_etcd_unit_kv(&kv, field[1].data, field[1].len,
@@ -415,7 +415,7 @@ ngx_etcd_unit_step_audit(ngx_etcd_unit_script_t *script, ngx_str_t *field)
                    &text, list->revision);
 
         printf(" repairs=%lu",
-               (unsigned long) ngx_etcd_unit_world.cluster.repairs);
+               (unsigned long) ngx_etcd_unit_world.cluster.counts.repairs);
 
         if (ngx_etcd_unit_world.list != NULL) {
             printf(" lists@%ld", (long) ngx_etcd_unit_world.list->pinned);

@@ -246,7 +246,7 @@ ngx_etcd_model_history(ngx_etcd_model_t *model)
         ngx_etcd_model_write(model);
     }
 
-    ngx_etcd_unit_world.cluster.history++;
+    ngx_etcd_unit_world.cluster.history.changes++;
 
     model->mirror.watch.revision = 0;
     model->mirror.watch.foreign = 1;

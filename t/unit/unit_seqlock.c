@@ -34,7 +34,7 @@ ngx_etcd_unit_seqlock_single(ngx_etcd_unit_seqlock_t *s)
 {
     ngx_etcd_seqlock_reader_t  reader;
 
-    ngx_etcd_seqlock_read(&reader, &s->lock);
+    ngx_etcd_seqlock_read(&reader, &s->lock, 0);
 
     if (!ngx_etcd_seqlock_try(&reader) || !ngx_etcd_seqlock_valid(&reader)) {
         return "what was never written is not read";
@@ -51,7 +51,7 @@ ngx_etcd_unit_seqlock_single(ngx_etcd_unit_seqlock_t *s)
         return "what a killed writer left is read";
     }
 
-    ngx_etcd_seqlock_read_patient(&reader, &s->lock);
+    ngx_etcd_seqlock_read(&reader, &s->lock, 1);
 
     if (ngx_etcd_seqlock_try(&reader)) {
         return "what a killed writer left is read with patience";
@@ -64,7 +64,7 @@ ngx_etcd_unit_seqlock_single(ngx_etcd_unit_seqlock_t *s)
     }
 
     ngx_etcd_seqlock_written(&s->lock);
-    ngx_etcd_seqlock_read(&reader, &s->lock);
+    ngx_etcd_seqlock_read(&reader, &s->lock, 0);
 
     if (!ngx_etcd_seqlock_try(&reader) || !ngx_etcd_seqlock_valid(&reader)) {
         return "what the next writer wrote is not read";
@@ -141,7 +141,7 @@ ngx_etcd_unit_seqlock_other(ngx_etcd_unit_seqlock_t *s)
 
     while (values < NGX_ETCD_UNIT_SEQLOCK_VALUES) {
 
-        ngx_etcd_seqlock_read_patient(&reader, &s->lock);
+        ngx_etcd_seqlock_read(&reader, &s->lock, 1);
 
         if (ngx_etcd_seqlock_try(&reader)
             && !ngx_etcd_unit_seqlock_whole(s->data, copy, &reader))

@@ -212,7 +212,8 @@ sub handshake {
 
     my (undef, $output) = run('timeout', 60, 'openssl', 's_client', '-connect',
                               '127.0.0.1:' . $nginx->port($where // 'PORT_TLS'),
-                              '-servername', $name);
+                              defined $name ? ('-servername', $name)
+                                            : '-noservername');
     my ($pem) = $output =~
         /(-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n)/s;
 
@@ -386,6 +387,31 @@ is(handshake('c.test'), 'none', 'nginx does not use a key of 1024 bits');
 cmp_ok($nginx->count_log(qr/SSL_use_certificate|cannot load/), '>=', 1,
        'and logs the value');
 is($nginx->count_log(qr/forged|\e|\xff/), 0, 'of which the blocks are left');
+
+# A name without a certificate, without a key, and no name: nginx's own message
+# shows none of them.
+
+$etcd->put('/certs/half.test/crt', $good->[0]);
+
+for my $case (['none.test', '"none.test": key "/certs/none.test/crt"'],
+              ['half.test', '"half.test": key "/certs/half.test/key"'],
+              [undef, '"", the client has not sent a name: key '
+                      . '"/certs/$ssl_server_name/crt"'])
+{
+    my ($name, $text) = @$case;
+
+    my $line = qr/\[error\] .* etcd: no certificate for \Q$text\E has no value/;
+
+    ok(wait_for(sub { handshake($name); $nginx->count_log($line) }, 20),
+       "no certificate: $text");
+}
+
+my $before = $nginx->count_log(qr/no certificate for/);
+my $begun = time();
+
+handshake('none.test') for 1 .. 40;
+cmp_ok($nginx->count_log(qr/no certificate for/) - $before, '<=',
+       2 * (time() - $begun + 2), 'once a second in each worker, at most');
 
 # a default
 

@@ -231,7 +231,7 @@ for my $case (["one\ntwo", 'LF at byte 4'], ["\r\nX-Evil: 1", 'CR at byte 1'],
     my $at = $etcd->put('/flags/flag', $value);
 
     wait_for { (variable('flag')->{invalid_revision} // 0) == $at } 10, $reason;
-    says('flag', 'invalid', 'on', "refused: $reason");
+    says('flag', 'kept', 'on', "refused: $reason");
     like(variable('flag')->{reason}, qr/\Q$reason\E/, 'with a reason');
     is(variable('flag')->{invalid_revision}, $at, 'and a revision');
     is(get('/'), 'on|b|on|theirs|on', 'the last good one stays');
@@ -318,11 +318,11 @@ $etcd->put('/flags/flag', 'reloaded');
 all_say('/', 'reloaded|b|reloaded|theirs|off', 'and go on');
 
 $etcd->put('/flags/flag', "two\nlines");
-says('flag', 'invalid', 'reloaded', 'refused before a reload');
+says('flag', 'kept', 'reloaded', 'refused before a reload');
 ok($nginx->reload($config =~ s/state_path.*;/$& zone 4m;/r),
    'reload with a zone of another size');
 is(get('/'), 'reloaded|b|reloaded|theirs|off', 'values are there at once');
-says('flag', 'invalid', 'reloaded', 'and what was refused');
+says('flag', 'kept', 'reloaded', 'and what was refused');
 
 ok($nginx->reload($config =~ s/etcd_set \$bare.*?;/set \$bare x;/r =~
                   s/set \$bare x;(.*?)server \{/$1server { set \$bare x;/rs,
@@ -348,7 +348,7 @@ sub state_values {
 $etcd->put('/flags/bare', "\xff");
 wait_for { ({ state_values() }->{'/flags/bare'} // '') eq "\xff" } 10, 'saved';
 $etcd->put('/flags/flag', "refused\nhere");
-says('flag', 'invalid', 'less', 'refused before the end');
+says('flag', 'kept', 'less', 'refused before the end');
 
 $nginx->quit();
 $etcd->stop();
@@ -365,7 +365,7 @@ is($early->get('/')->{body}, 'none||other||off',
 $early->stop();
 
 $etcd->start();
-says('flag', 'invalid', 'less', 'what was refused is read again');
+says('flag', 'kept', 'less', 'what was refused is read again');
 $etcd->put('/flags/flag', 'back');
 all_say('/', "back|\xff|back|theirs|off", 'etcd is back');
 

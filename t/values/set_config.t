@@ -76,7 +76,24 @@ for (['', 'invalid number of arguments in "etcd_set" directive'],
              "invalid parameter \"max_size=$_\": it must be a size from 1 to "
              . '64k'] } qw(0 65k)),
      ['$v /k/$host type=text',
-      'invalid parameter "type=text": the only type is "pem"'],
+      'invalid parameter "type=text": it must be "int", "size", "flag", '
+      . 'or "pem"'],
+     ['$v /k type=', 'invalid parameter "type=": it must be "int", "size", '],
+     ['$v /k type=int type=int',
+      'invalid parameter "type=int": it is duplicate'],
+     (map { ["\$v /k $_",
+             '"default=" of "$v" is not of "type=int": value is no integer'] }
+          'type=int default=x', 'default=1k type=int', 'type=int default='),
+     ['$v /k/$host type=size default=1g',
+      '"default=" of "$v" is not of "type=size": value is no size'],
+     ['$v /k type=flag default=no',
+      '"default=" of "$v" is not of "type=flag": value is none of 0, 1, '],
+     ["\$v /k type=int 'default=1\t'",
+      '"default=" of "$v" has a control byte'],
+     ['$v /k/$host type=flag split=$uri',
+      '"split=" and "type=flag" of "$v" exclude each other'],
+     ['$v /k/$host type=int max_key_bits=2048',
+      'invalid parameter "max_key_bits=2048": it needs "type=pem" before it'],
      (map { ["\$v /k/\$host $_",
              '"default=" and "type=pem" of "$v" exclude each other'] }
           'type=pem default=a', 'default=a type=pem'),
@@ -101,6 +118,9 @@ for (['', 'invalid number of arguments in "etcd_set" directive'],
     refused("etcd_set $arguments", $message, server("etcd_set $arguments;"),
             6);
 }
+
+refused('stream', 'invalid parameter "type=pem": it is for http only',
+        server('etcd_set $v /k/$server_port type=pem;') =~ s/http/stream/r, 6);
 
 refused('twice', 'duplicate variable "$v"',
         server('etcd_set $v /k;', 'etcd_set $v /l;'), 7);

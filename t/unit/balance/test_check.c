@@ -236,10 +236,10 @@ test_check_mandatory(ngx_pool_t *pool)
     slot = ngx_etcd_member_set_slot(set, 1);
 
     tap_check(ngx_etcd_counter_get(&slot->verdict, slot->uid) == UNPROVEN);
-    tap_check(table->nmembers == 2 && !ngx_etcd_table_usable(table));
+    tap_check(table->nmembers == 2 && !ngx_etcd_table_ready(table));
 
     tap_check(ngx_etcd_counter_bits(&slot->verdict, slot->uid, 0, UNPROVEN));
-    tap_check(ngx_etcd_table_usable(table));
+    tap_check(ngx_etcd_table_ready(table));
 }
 
 

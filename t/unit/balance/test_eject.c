@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_eject.h>
-#include <ngx_etcd_member_set_inherit.h>
+#include <ngx_etcd_reload.h>
 #include "test_world.h"
 
 

@@ -149,10 +149,13 @@ test_health_failed(ngx_pool_t *pool)
 
     peer->attr.max_fails = 2;
 
-    /* a sole peer is never unavailable */
+    /* a sole peer is never unavailable, and has failures until it works */
 
     tap_check(ngx_etcd_health_failed(group, peer, 0) == 0);
     tap_check(peer->deficit == 0);
+    tap_check(ngx_etcd_peer_fails(peer) == 1);
+    ngx_etcd_health_worked(peer, 0);
+    tap_check(ngx_etcd_peer_fails(peer) == 0);
 
     tap_check(ngx_etcd_health_failed(group, peer, 1) == 1);
     tap_check(ngx_etcd_health_check(group, peer, 1));
@@ -171,11 +174,11 @@ test_health_failed(ngx_pool_t *pool)
 
     /* the failures are forgotten when a try after the last one works */
 
-    ngx_etcd_health_worked(peer);
+    ngx_etcd_health_worked(peer, 1);
     tap_check(ngx_etcd_peer_fails(peer) == 2);
 
     peer->slot->checked = ngx_time();
-    ngx_etcd_health_worked(peer);
+    ngx_etcd_health_worked(peer, 1);
     tap_check(ngx_etcd_peer_fails(peer) == 0);
 
     /* one unit of the lost weight comes back with each pick */

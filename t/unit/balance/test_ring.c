@@ -55,6 +55,27 @@ test_ring_is(ngx_etcd_ring_t *ring, ngx_etcd_point_t *points, ngx_uint_t n)
 }
 
 
+static void
+test_ring_init(ngx_etcd_ring_t *ring, ngx_log_t *log)
+{
+    ngx_memzero(ring, sizeof(ngx_etcd_ring_t));
+
+    ring->log = log;
+}
+
+
+static void
+test_ring_vnodes_init(ngx_etcd_vnodes_t *vnodes, ngx_etcd_ring_t *ring)
+{
+    ngx_memzero(vnodes, sizeof(ngx_etcd_vnodes_t));
+
+    vnodes->ring = ring;
+
+    ngx_queue_init(&vnodes->settled);
+    ngx_queue_init(&vnodes->pending);
+}
+
+
 /* Random changes beside an array; some hashes are those of several peers. */
 
 static void
@@ -70,7 +91,7 @@ test_ring_random(ngx_pool_t *pool)
 
     srandom(1);
     test_alloc_pause();
-    ngx_etcd_ring_init(&ring, pool->log);
+    test_ring_init(&ring, pool->log);
 
     n = 0;
 
@@ -146,7 +167,7 @@ test_ring_memory(ngx_pool_t *pool)
 
     static ngx_etcd_point_t  points[TEST_RING_POINTS];
 
-    ngx_etcd_ring_init(&ring, pool->log);
+    test_ring_init(&ring, pool->log);
     n = 0;
 
     for (i = 0; i < TEST_RING_POINTS; i++) {
@@ -213,8 +234,8 @@ test_ring_points(ngx_pool_t *pool)
         test_ring_peers_init();
         test_ring_peers[1].name = *tap_string(pool, cases[k].name);
 
-        ngx_etcd_ring_init(&ring, pool->log);
-        ngx_etcd_vnodes_init(&vnodes, &ring);
+        test_ring_init(&ring, pool->log);
+        test_ring_vnodes_init(&vnodes, &ring);
 
         if (ngx_etcd_vnodes_reserve(&vnodes) == NGX_OK) {
             ngx_etcd_vnodes_add(&vnodes, &test_ring_peers[1]);
@@ -269,8 +290,8 @@ test_ring_history(ngx_pool_t *pool)
     test_ring_peers_init();
 
     for (i = 0; i < 2; i++) {
-        ngx_etcd_ring_init(&rings[i], pool->log);
-        ngx_etcd_vnodes_init(&vnodes[i], &rings[i]);
+        test_ring_init(&rings[i], pool->log);
+        test_ring_vnodes_init(&vnodes[i], &rings[i]);
     }
 
     for (i = 0; i < 300; i++) {

@@ -10,7 +10,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_balance.h>
-#include <ngx_etcd_retire.h>
+#include <ngx_etcd_reload.h>
 #include "test_loop.h"
 #include "test_world.h"
 
@@ -33,13 +33,13 @@ test_table_set(ngx_pool_t *pool, char *method)
     table = &test_world.table;
 
     tap_expect(test_table_init(pool, method) == NGX_OK);
-    tap_check(!ngx_etcd_table_usable(table));
+    tap_check(!ngx_etcd_table_ready(table));
 
     test_table_add(0, 5, "weight=3");
     tap_check(test_table_follow() == NGX_OK);
     tap_check(table->nmembers == 5);
     tap_check(ngx_etcd_peer_group_all(&table->primary) == 5);
-    tap_check(ngx_etcd_table_usable(table));
+    tap_check(ngx_etcd_table_ready(table));
 
     test_table_add(5, 1, "down");
     test_table_add(6, 1, "drain");
@@ -69,7 +69,7 @@ test_table_set(ngx_pool_t *pool, char *method)
 
     test_table_remove(2, 48);
     tap_check(test_table_follow() == NGX_OK);
-    tap_check(table->nmembers == 0 && !ngx_etcd_table_usable(table));
+    tap_check(table->nmembers == 0 && !ngx_etcd_table_ready(table));
     tap_check(ngx_etcd_table_first(table) == NULL);
 }
 
@@ -116,21 +116,21 @@ test_table_reused(ngx_pool_t *pool)
     ngx_memzero(&id, sizeof(ngx_etcd_object_id_t));
     ngx_str_set(&id.name, "another");
 
-    tap_check(ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone,
-                                  set, former, test_world.table.primary.method,
-                                  0, pool->log)
-              == NGX_OK);
+    ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone, set, former,
+                        pool->log);
+    tap_check(ngx_etcd_table_start(&table, 0, 0) == NGX_OK);
     ngx_etcd_table_done(&table);
 
-    tap_check(ngx_etcd_member_set_declare(&test_world.zone, &id) == set);
+    tap_check(ngx_etcd_object_declare(&test_world.zone,
+                                      &ngx_etcd_member_set_type, &id)
+              == set);
     test_table_add(0, 3, NULL);
 
-    tap_check(ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone,
-                                  set, former, test_world.table.primary.method,
-                                  0, pool->log)
-              == NGX_OK);
+    ngx_etcd_table_init(&table, &test_world.conf, &test_world.zone, set, former,
+                        pool->log);
+    tap_check(ngx_etcd_table_start(&table, 0, 0) == NGX_OK);
     tap_check(table.nmembers == 0);
-    tap_check(!ngx_etcd_table_usable(&table));
+    tap_check(!ngx_etcd_table_ready(&table));
     ngx_etcd_table_done(&table);
 
     test_alloc_resume();
@@ -162,7 +162,8 @@ test_table_retired(ngx_pool_t *pool)
 
     for (i = 0; i < TEST_TABLE_OTHERS; i++) {
         id.name.len = ngx_sprintf(name, "%ui", i) - name;
-        tap_expect(ngx_etcd_member_set_declare(zone, &id) != NULL);
+        tap_expect(ngx_etcd_object_declare(zone, &ngx_etcd_member_set_type, &id)
+                   != NULL);
     }
 
     tap_expect(ngx_etcd_zone_claim(zone, 0) == NGX_OK);
@@ -417,7 +418,7 @@ test_table_failures(ngx_pool_t *pool)
 
     /* requests do not wait for that */
 
-    tap_check(ngx_etcd_table_usable(&test_world.table));
+    tap_check(ngx_etcd_table_ready(&test_world.table));
 
     test_alloc_resume();
 }

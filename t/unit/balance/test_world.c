@@ -93,7 +93,8 @@ test_table_init(ngx_pool_t *pool, char *text)
         abort();
     }
 
-    test_world.set = ngx_etcd_member_set_declare(&test_world.zone, &id);
+    test_world.set = ngx_etcd_object_declare(&test_world.zone,
+                                             &ngx_etcd_member_set_type, &id);
 
     if (test_world.set == NULL) {
         abort();
@@ -112,11 +113,12 @@ test_table_init(ngx_pool_t *pool, char *text)
 
     test_alloc_resume();
 
-    rc = ngx_etcd_table_init(&test_world.table, &test_world.conf,
-                             &test_world.zone, test_world.set,
-                             test_world.set->object.id,
-                             ngx_etcd_balance_method(&method, &parameter),
-                             0, pool->log);
+    test_world.conf.method = ngx_etcd_balance_method(&method, &parameter);
+
+    ngx_etcd_table_init(&test_world.table, &test_world.conf, &test_world.zone,
+                        test_world.set, test_world.set->object.id, pool->log);
+
+    rc = ngx_etcd_table_start(&test_world.table, 0, 0);
     test_world.made = 1;
 
     return rc;

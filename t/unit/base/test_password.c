@@ -127,8 +127,64 @@ test_password_faults(ngx_pool_t *pool)
 }
 
 
+/* A file of a token has other limits. */
+
+static void
+test_password_token(ngx_pool_t *pool)
+{
+    int          fd;
+    char        *fault, text[NGX_ETCD_TOKEN_MAX + 1];
+    ngx_err_t    err;
+    ngx_str_t    token;
+    ngx_uint_t   i;
+    u_char       buf[NGX_ETCD_TOKEN_MAX + 1];
+
+    static struct {
+        char    *line;
+        size_t   len;
+        char    *fault;
+    } cases[] = {
+        { "a.b-c_d\r\n", 9, NULL },
+        { NULL, NGX_ETCD_TOKEN_MAX, NULL },
+        { NULL, NGX_ETCD_TOKEN_MAX + 1, "more than 8192" },
+        { "a b", 3, "no token has" },
+        { "a\0b", 3, "no token has" },
+        { "", 0, "empty" }
+    };
+
+    token.data = buf;
+
+    ngx_memset(text, 'x', sizeof(text));
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+
+        ngx_memcpy(test_password_file + sizeof(test_password_file) - 7,
+                   "XXXXXX", 6);
+
+        fd = mkstemp(test_password_file);
+
+        if (fd == -1
+            || write(fd, cases[i].line ? cases[i].line : text, cases[i].len)
+               != (ssize_t) cases[i].len
+            || close(fd) == -1)
+        {
+            abort();
+        }
+
+        fault = ngx_etcd_token_read((u_char *) test_password_file, &token,
+                                    &err);
+        (void) unlink(test_password_file);
+
+        tap_check((fault == NULL) == (cases[i].fault == NULL));
+        tap_check(fault == NULL
+                  || ngx_strstr(fault, cases[i].fault) != NULL);
+    }
+}
+
+
 ngx_etcd_tap_test_t  test_password[] = {
     { "password: lines", test_password_lines },
     { "password: faults", test_password_faults },
+    { "password: a token", test_password_token },
     { NULL, NULL }
 };

@@ -71,7 +71,8 @@ test_siphash_vectors(ngx_pool_t *pool)
     }
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tap_check(ngx_etcd_siphash(tap_bytes(pool, text, cases[i].len))
+        tap_check((uint32_t) ngx_etcd_siphash(tap_bytes(pool, text,
+                                                        cases[i].len))
                   == cases[i].hash);
     }
 }

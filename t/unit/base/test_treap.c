@@ -145,7 +145,7 @@ test_treap_order(ngx_pool_t *pool)
     sum = 0;
     n = 0;
 
-    ngx_etcd_treap_each(&treap, test_treap_negate, &n);
+    ngx_etcd_treap_each(&treap, treap.root, test_treap_negate, &n);
     tap_check(n == 0);
 
     for (i = 0; i < TEST_TREAP_NODES; i++) {
@@ -158,11 +158,11 @@ test_treap_order(ngx_pool_t *pool)
     tap_check(test_treap_depth(treap.root) < 40);
     tap_check(test_treap_sum(treap.root) == sum);
 
-    ngx_etcd_treap_each(&treap, test_treap_negate, &n);
+    ngx_etcd_treap_each(&treap, treap.root, test_treap_negate, &n);
     tap_check(n == TEST_TREAP_NODES);
     tap_check(test_treap_sum(treap.root) == -sum);
 
-    ngx_etcd_treap_each(&treap, NULL, NULL);
+    ngx_etcd_treap_each(&treap, treap.root, NULL, NULL);
     tap_check(test_treap_sum(treap.root) == -sum);
 }
 

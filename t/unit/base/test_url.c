@@ -100,7 +100,8 @@ test_url_invalid(ngx_pool_t *pool)
         "http://user@host", "http://@host", "host?x", "host?", "host#x", "//",
         "://host", "ho st", "host\r\nx: y",
         "ho\xc3\xa4st", "host:0", "host:65536", "host:-1", "host:x", "host:",
-        "ftp://host", "unix:/run/etcd.sock", "http://unix:/run/etcd.sock",
+        "ftp://host", "unix:", "unix:run/etcd.sock",
+        "http://unix:/run/etcd.sock",
         "http://http://host", "[::1", "[::1]x", "[]", "host:1:2", "ho*st",
         "a%00b", "10.0.0.1\x7f", "[::1]\x80:80",
         "10.0.0.1:80\x7f", NULL
@@ -141,6 +142,9 @@ test_url_equal(ngx_pool_t *pool)
         { "http://10.0.0.1:1", "http://10.0.0.1:2", 0 },
         { "http://10.0.0.1:1", "http://10.0.0.1:11", 0 },
         { "http://a:1", "http://b:1", 0 },
+        { "unix:/a", "unix:/a", 1 },
+        { "unix:/a", "unix:/b", 0 },
+        { "unix:/a", "http://localhost:2379", 0 },
         { NULL, NULL, 0 }
     };
 

@@ -127,7 +127,7 @@ test_auto_sync_urls(ngx_pool_t *pool)
     tap_expect(call != NULL);
     test_auto_sync_answer(call, "m1", 0, unfit, 7);
     tap_expect(ngx_etcd_endpoints_count(endpoints) == 3);
-    tap_expect(test_etcd.cluster->auto_sync->nreported == 7);
+    tap_expect(test_etcd.cluster->auto_sync->learn.nreported == 7);
 
     /* nothing is lost by a failure, and URLs are reported once */
 
@@ -139,7 +139,7 @@ test_auto_sync_urls(ngx_pool_t *pool)
     call = test_auto_sync_asked(13000);
     tap_expect(call != NULL);
     test_auto_sync_answer(call, "m1", 0, unfit, 7);
-    tap_expect(test_etcd.cluster->auto_sync->nreported == 7);
+    tap_expect(test_etcd.cluster->auto_sync->learn.nreported == 7);
 }
 
 

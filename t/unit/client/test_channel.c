@@ -68,7 +68,7 @@ test_channel_connect(ngx_pool_t *pool)
     tap_check(test_channel_woken == 1);
     tap_check(streams->subchannel->place
               == ngx_etcd_endpoints_home(&test_etcd.cluster->endpoints));
-    tap_check(test_etcd.cluster->reconnects == 0);
+    tap_check(test_etcd.cluster->counts.reconnects == 0);
 }
 
 
@@ -106,7 +106,7 @@ test_channel_failures(ngx_pool_t *pool)
     tap_check(test_etcd.cluster->urgent);
     h2 = test_channel_get(streams, NGX_ETCD_BACKOFF_URGENT + 1);
     tap_expect(h2 != NULL);
-    tap_check(test_etcd.cluster->reconnects == 1);
+    tap_check(test_etcd.cluster->counts.reconnects == 1);
 
     /* a place that is set aside is not the next one */
 
@@ -141,7 +141,7 @@ test_channel_goaway(ngx_pool_t *pool)
 
     test_etcd_goaway(streams, 1);
     tap_check(test_etcd_connection(0) == reads);
-    tap_check(cluster->too_many_pings == 1);
+    tap_check(cluster->counts.too_many_pings == 1);
     tap_check(ngx_etcd_cluster_ping_interval(cluster) == 20000);
 
     tap_expect(test_channel_get(cluster->streams, 5000) != NULL);
@@ -174,7 +174,7 @@ test_channel_rebalance(ngx_pool_t *pool)
 
     h2 = test_channel_get(streams, 100);
     tap_expect(h2 != NULL);
-    tap_expect(test_etcd_where(h2) != home && cluster->reconnects == 1);
+    tap_expect(test_etcd_where(h2) != home && cluster->counts.reconnects == 1);
 
     test_loop_pass(4900);
     tap_check(ngx_etcd_channel_get(streams) == h2);
@@ -192,7 +192,7 @@ test_channel_rebalance(ngx_pool_t *pool)
 
     h2 = ngx_etcd_channel_get(streams);
     tap_expect(h2 != NULL && test_etcd_where(h2) == home);
-    tap_check(test_channel_woken == 1 && cluster->reconnects == 1);
+    tap_check(test_channel_woken == 1 && cluster->counts.reconnects == 1);
     tap_check(test_etcd_connection(1) == NULL);
 }
 
@@ -338,9 +338,9 @@ test_channel_cluster(ngx_pool_t *pool)
     test_etcd.endpoints[1].local = 1;
     tap_check(ngx_etcd_cluster_local(&test_etcd.conf));
 
-    cluster->too_many_pings = 3;
+    cluster->counts.too_many_pings = 3;
     tap_check(ngx_etcd_cluster_ping_interval(cluster) == 80000);
-    cluster->too_many_pings = 100;
+    cluster->counts.too_many_pings = 100;
     tap_check(ngx_etcd_cluster_ping_interval(cluster) == 2560000);
 
     ngx_etcd_cluster_prove(cluster, 5);

@@ -57,6 +57,9 @@ test_endpoints_spread(ngx_pool_t *pool)
 }
 
 
+static ngx_str_t  why = ngx_string("connect() failed");
+
+
 /* An endpoint that fails is set aside; if all are, the oldest try is next. */
 
 static void
@@ -70,14 +73,18 @@ test_endpoints_aside(ngx_pool_t *pool)
     places = list->places;
 
     for (i = 0; i < 3; i++) {
-        ngx_etcd_endpoints_connecting(list, &places[(i + 1) % 3]);
+        ngx_etcd_endpoints_move(list, &places[(i + 1) % 3],
+                                NGX_ETCD_ENDPOINT_UNUSED,
+                                NGX_ETCD_ENDPOINT_CONNECTING);
         tap_check(ngx_etcd_endpoints_state(&places[(i + 1) % 3])
                   == NGX_ETCD_ENDPOINT_CONNECTING);
         test_loop_pass(10);
-        ngx_etcd_endpoints_left(list, &places[(i + 1) % 3], 0);
+        ngx_etcd_endpoints_move(list, &places[(i + 1) % 3],
+                                NGX_ETCD_ENDPOINT_CONNECTING,
+                                NGX_ETCD_ENDPOINT_UNUSED);
     }
 
-    ngx_etcd_endpoints_failed(list, &places[0], 0);
+    ngx_etcd_endpoints_failed(list, &places[0], 0, &why);
     tap_check(ngx_etcd_endpoints_state(&places[0])
               == NGX_ETCD_ENDPOINT_FAILED);
 
@@ -86,8 +93,8 @@ test_endpoints_aside(ngx_pool_t *pool)
         tap_check(ngx_etcd_endpoints_choose(list, &places[1]) == &places[2]);
     }
 
-    ngx_etcd_endpoints_failed(list, &places[1], 0);
-    ngx_etcd_endpoints_failed(list, &places[2], 0);
+    ngx_etcd_endpoints_failed(list, &places[1], 0, &why);
+    ngx_etcd_endpoints_failed(list, &places[2], 0, &why);
 
     tap_check(ngx_etcd_endpoints_choose(list, NULL) == &places[1]);
     tap_check(ngx_etcd_endpoints_choose(list, &places[1]) == &places[2]);
@@ -117,7 +124,7 @@ test_endpoints_backoff(ngx_pool_t *pool)
     most = 0;
 
     for (n = 0; n < 40; n++) {
-        ngx_etcd_endpoints_failed(list, place, 0);
+        ngx_etcd_endpoints_failed(list, place, 0, &why);
         most = ngx_max(most, place->until - (ngx_current_msec + 1));
     }
 
@@ -125,19 +132,22 @@ test_endpoints_backoff(ngx_pool_t *pool)
     tap_check(most > 45000 && most <= NGX_ETCD_ENDPOINTS_ASIDE_MAX);
 
     for (i = 0; i < 100; i++) {
-        ngx_etcd_endpoints_failed(list, place, 1);
+        ngx_etcd_endpoints_failed(list, place, 1, &why);
         tap_check(place->failures == 1);
         tap_check(place->until - (ngx_current_msec + 1)
                   <= NGX_ETCD_ENDPOINTS_ASIDE);
     }
 
-    ngx_etcd_endpoints_connecting(list, place);
-    ngx_etcd_endpoints_connected(list, place);
+    ngx_etcd_endpoints_move(list, place, NGX_ETCD_ENDPOINT_UNUSED,
+                            NGX_ETCD_ENDPOINT_CONNECTING);
+    ngx_etcd_endpoints_move(list, place, NGX_ETCD_ENDPOINT_CONNECTING,
+                            NGX_ETCD_ENDPOINT_CONNECTED);
 
     tap_check(place->until == 0);
     tap_check(ngx_etcd_endpoints_state(place) == NGX_ETCD_ENDPOINT_CONNECTED);
 
-    ngx_etcd_endpoints_left(list, place, 1);
+    ngx_etcd_endpoints_move(list, place, NGX_ETCD_ENDPOINT_CONNECTED,
+                            NGX_ETCD_ENDPOINT_UNUSED);
     tap_check(ngx_etcd_endpoints_state(place) == NGX_ETCD_ENDPOINT_UNUSED);
 }
 
@@ -161,7 +171,8 @@ test_endpoints_learn(ngx_pool_t *pool, ngx_etcd_endpoints_t *list, char *url)
         abort();
     }
 
-    rc = ngx_etcd_endpoints_merge_add(list, own, endpoint);
+    rc = ngx_etcd_endpoints_merge_add(list, own, endpoint,
+                                      NGX_ETCD_ENDPOINT_ADVERTISED);
 
     if (rc != NGX_OK) {
         ngx_destroy_pool(own);
@@ -184,13 +195,12 @@ test_endpoints_learned(ngx_pool_t *pool)
     list = test_endpoints_init(pool);
     place = &list->places[3];
 
-    ngx_etcd_endpoints_merge_begin(list);
     tap_check(test_endpoints_learn(pool, list, "10.0.0.2") == NGX_OK);
     tap_check(ngx_etcd_endpoints_count(list) == 3);
     tap_check(test_endpoints_learn(pool, list, "10.0.1.1") == NGX_OK);
     tap_check(test_endpoints_learn(pool, list, "http://10.0.1.1:2379")
               == NGX_OK);
-    ngx_etcd_endpoints_merge_end(list);
+    ngx_etcd_endpoints_merge_end(list, NGX_ETCD_ENDPOINT_ADVERTISED);
 
     tap_check(ngx_etcd_endpoints_count(list) == 4);
     tap_check(ngx_etcd_endpoints_learned(place));
@@ -200,17 +210,17 @@ test_endpoints_learned(ngx_pool_t *pool)
 
     list->home = 3;
     ngx_etcd_endpoints_set_current(list, place);
-    ngx_etcd_endpoints_connecting(list, place);
+    ngx_etcd_endpoints_move(list, place, NGX_ETCD_ENDPOINT_UNUSED,
+                            NGX_ETCD_ENDPOINT_CONNECTING);
 
-    ngx_etcd_endpoints_merge_begin(list);
-    ngx_etcd_endpoints_merge_end(list);
+    ngx_etcd_endpoints_merge_end(list, NGX_ETCD_ENDPOINT_ADVERTISED);
     tap_check(ngx_etcd_endpoints_count(list) == 4);
 
-    ngx_etcd_endpoints_left(list, place, 0);
+    ngx_etcd_endpoints_move(list, place, NGX_ETCD_ENDPOINT_CONNECTING,
+                            NGX_ETCD_ENDPOINT_UNUSED);
     version = list->version;
 
-    ngx_etcd_endpoints_merge_begin(list);
-    ngx_etcd_endpoints_merge_end(list);
+    ngx_etcd_endpoints_merge_end(list, NGX_ETCD_ENDPOINT_ADVERTISED);
 
     tap_check(ngx_etcd_endpoints_count(list) == 3);
     tap_check(list->current == -1 && list->home < 3);
@@ -218,19 +228,19 @@ test_endpoints_learned(ngx_pool_t *pool)
 
     /* The configured ones stay, and there is room for so many. */
 
-    ngx_etcd_endpoints_merge_begin(list);
-
     for (i = 3; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
         *ngx_sprintf(url, "10.0.2.%ui", i) = '\0';
         tap_check(test_endpoints_learn(pool, list, (char *) url) == NGX_OK);
     }
 
     tap_check(test_endpoints_learn(pool, list, "10.0.3.1") == NGX_DECLINED);
-    ngx_etcd_endpoints_merge_end(list);
+    ngx_etcd_endpoints_merge_end(list, NGX_ETCD_ENDPOINT_ADVERTISED);
 
     tap_check(ngx_etcd_endpoints_count(list) == NGX_ETCD_ENDPOINTS_MAX);
 
-    ngx_etcd_endpoints_done(list);
+    for (i = 3; i < NGX_ETCD_ENDPOINTS_MAX; i++) {
+        ngx_destroy_pool(list->places[i].pool);
+    }
 }
 
 

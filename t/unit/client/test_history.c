@@ -84,13 +84,13 @@ test_history_same(ngx_pool_t *pool)
     ngx_etcd_history_check(cluster, NULL, &mark);
 
     test_history_answer(cluster, 7, 100, 5, NULL);
-    tap_check(cluster->cluster_id == 7 && cluster->linearized == 100
-              && cluster->raft_term == 5);
+    tap_check(cluster->cluster_id == 7 && cluster->history.linearized == 100
+              && cluster->history.raft_term == 5);
 
     /* nothing has been written since */
 
     test_history_answer(cluster, 7, 100, 5, NULL);
-    tap_check(cluster->history == 0);
+    tap_check(cluster->history.changes == 0);
 
     /* a proxy's own headers, and one without a term */
 
@@ -105,10 +105,11 @@ test_history_same(ngx_pool_t *pool)
     test_history_answer(cluster, 7, 200, 6, NULL);
     test_history_answer(cluster, 7, 150, 5, &mark);
 
-    tap_check(cluster->linearized == 200 && cluster->raft_term == 6);
+    tap_check(cluster->history.linearized == 200
+              && cluster->history.raft_term == 6);
 
     test_loop_run();
-    tap_check(test_history_told == 0 && cluster->history == 0);
+    tap_check(test_history_told == 0 && cluster->history.changes == 0);
 }
 
 
@@ -132,15 +133,15 @@ test_history_other(ngx_pool_t *pool)
         test_history_answer(cluster, cases[i].id, cases[i].revision,
                             cases[i].term, NULL);
 
-        tap_check(cluster->history == 1 && cluster->foreign);
+        tap_check(cluster->history.changes == 1 && cluster->history.foreign);
         tap_check(test_history_told == 0);
 
         test_loop_run();
 
-        tap_check(test_history_told == 1 && !cluster->foreign);
+        tap_check(test_history_told == 1 && !cluster->history.foreign);
         tap_check(cluster->cluster_id == cases[i].id);
-        tap_check(cluster->linearized == cases[i].revision);
-        tap_check(cluster->raft_term == cases[i].term);
+        tap_check(cluster->history.linearized == cases[i].revision);
+        tap_check(cluster->history.raft_term == cases[i].term);
     }
 
     /* Revisions that watches have seen count. */
@@ -149,9 +150,9 @@ test_history_other(ngx_pool_t *pool)
     test_history_answer(cluster, 7, 100, 5, NULL);
     cluster->revision = 300;
     test_history_answer(cluster, 7, 299, 5, NULL);
-    tap_check(cluster->history == 1);
+    tap_check(cluster->history.changes == 1);
 
-    ngx_etcd_history_done(cluster);
+    ngx_etcd_event_stop(&cluster->history.tell);
     test_loop_run();
     tap_check(test_history_told == 0);
 }
@@ -183,12 +184,12 @@ test_history_late(ngx_pool_t *pool)
 
     /* each listener once, and who is gone is told no more */
 
-    tap_check(cluster->history == 1 && test_history_told == 2);
+    tap_check(cluster->history.changes == 1 && test_history_told == 2);
 
     test_history_answer(cluster, 7, 5, 2, NULL);
     test_loop_run();
 
-    tap_check(cluster->history == 2 && test_history_told == 3);
+    tap_check(cluster->history.changes == 2 && test_history_told == 3);
 }
 
 

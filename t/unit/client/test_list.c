@@ -349,7 +349,7 @@ test_list_stream(ngx_pool_t *pool)
 
     test_list_chunk(call, 'd', 1, 60);
     tap_expect(test_etcd_range_stream() == call);
-    tap_check(test_etcd.cluster->linearized == 60);
+    tap_check(test_etcd.cluster->history.linearized == 60);
 
     test_loop_run();
     tap_expect(test_etcd_range_stream() == call && test_etcd.done == 0);
@@ -438,7 +438,7 @@ test_list_stream_history(ngx_pool_t *pool)
 
     test_etcd.cluster->cluster_id = 8;
     test_list_chunk(call, 'b', 2, 60);
-    tap_expect(test_etcd.cluster->history == 1);
+    tap_expect(test_etcd.cluster->history.changes == 1);
     tap_check(ngx_etcd_list_outdated(&test_list_state.list));
 }
 

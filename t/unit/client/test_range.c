@@ -109,7 +109,7 @@ test_range_range(ngx_pool_t *pool)
     /* the header of a linearizable answer is looked at */
 
     tap_check(test_etcd.cluster->cluster_id == 7);
-    tap_check(test_etcd.cluster->linearized == 50);
+    tap_check(test_etcd.cluster->history.linearized == 50);
 
     test_range_state.range.request.serializable = 1;
     ngx_etcd_range_start(&test_range_state.range);
@@ -118,8 +118,8 @@ test_range_range(ngx_pool_t *pool)
     tap_expect(call != NULL);
 
     test_etcd_keys(call, 'a', 1, 0, 20);
-    tap_check(test_etcd.done == 2 && test_etcd.cluster->history == 0);
-    tap_check(test_etcd.cluster->linearized == 50);
+    tap_check(test_etcd.done == 2 && test_etcd.cluster->history.changes == 0);
+    tap_check(test_etcd.cluster->history.linearized == 50);
 }
 
 

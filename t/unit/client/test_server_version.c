@@ -105,7 +105,7 @@ test_server_version_faults(ngx_pool_t *pool)
     };
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        fault = ngx_etcd_server_version_fault(cases[i].version, &mended);
+        fault = ngx_etcd_server_version_fault(cases[i].version, 0, &mended);
 
         tap_check((fault == NULL) == (cases[i].fault == NULL));
 

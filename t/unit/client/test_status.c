@@ -50,7 +50,7 @@ test_status_lease_done(ngx_etcd_lease_ttl_t *lease, uint64_t until)
 static void
 test_status_cleanup(void *data)
 {
-    ngx_etcd_db_status_cancel(&test_status_state.db);
+    ngx_etcd_unary_cancel(&test_status_state.db.unary);
 
     if (test_status_state.lease.unary.cluster != NULL) {
         ngx_etcd_lease_ttl_cancel(&test_status_state.lease);
@@ -106,7 +106,7 @@ test_status_db(ngx_pool_t *pool)
 
     tap_expect(test_status_init(pool) == NGX_OK);
 
-    ngx_etcd_db_status_cancel(&test_status_state.db);
+    ngx_etcd_unary_cancel(&test_status_state.db.unary);
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         ngx_etcd_db_status_start(&test_status_state.db);

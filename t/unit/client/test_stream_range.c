@@ -98,7 +98,7 @@ test_stream_range_answer(ngx_pool_t *pool)
     tap_check(test_etcd.done == 1 && test_etcd.status == NGX_ETCD_GRPC_OK);
     tap_check(test_stream_range_state.keys == 3);
     tap_check(!test_stream_range_state.range.running);
-    tap_check(test_etcd.cluster->linearized == 50);
+    tap_check(test_etcd.cluster->history.linearized == 50);
 
     /* An endpoint's own data say nothing of the history. */
 
@@ -106,8 +106,8 @@ test_stream_range_answer(ngx_pool_t *pool)
     tap_expect(test_stream_range_start() == NGX_OK);
     test_etcd_keys(test_etcd_range(0), 'a', 1, 0, 20);
     tap_check(test_etcd.done == 2 && test_stream_range_state.keys == 1);
-    tap_check(test_etcd.cluster->linearized == 50);
-    tap_check(test_etcd.cluster->history == 0);
+    tap_check(test_etcd.cluster->history.linearized == 50);
+    tap_check(test_etcd.cluster->history.changes == 0);
 }
 
 

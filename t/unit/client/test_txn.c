@@ -272,7 +272,8 @@ test_txn_together(ngx_pool_t *pool)
     test_txn_state.ops[3].lease = 0;
 
     for (i = 0; i < 4; i++) {
-        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i]);
+        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i],
+                               0);
         tap_check(ngx_etcd_txn_op_waiting(&test_txn_state.ops[i]));
     }
 
@@ -319,7 +320,7 @@ test_txn_found(ngx_pool_t *pool)
 
     tap_expect(test_txn_init(pool) == NGX_OK);
 
-    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0], 0);
     call = test_txn_call(0);
     tap_expect(call != NULL);
     test_txn_answer(call, 0, 0, 99);
@@ -327,7 +328,7 @@ test_txn_found(ngx_pool_t *pool)
     tap_check(test_txn_state.ops[0].found == 17);
     tap_check(test_txn_state.ops[0].count == 0);
 
-    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0], 0);
     call = test_txn_call(0);
     tap_expect(call != NULL);
     test_txn_answer(call, 0, 0, 98);
@@ -346,7 +347,8 @@ test_txn_limits(ngx_pool_t *pool)
     tap_expect(test_txn_init(pool) == NGX_OK);
 
     for (i = 0; i < TEST_TXN_OPS; i++) {
-        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i]);
+        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i],
+                               0);
     }
 
     tap_check(ngx_etcd_txn_batch_withdraw(&test_txn_state.ops[TEST_TXN_OPS - 1])
@@ -386,7 +388,8 @@ test_txn_split(ngx_pool_t *pool)
     tap_expect(test_txn_init(pool) == NGX_OK);
 
     for (i = 0; i < 3; i++) {
-        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i]);
+        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i],
+                               0);
     }
 
     call = test_txn_call(0);
@@ -417,7 +420,8 @@ test_txn_split(ngx_pool_t *pool)
     test_txn_state.ops[1].lease = 0;
 
     for (i = 0; i < 3; i++) {
-        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i]);
+        ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[i],
+                               0);
     }
 
     call = test_txn_call(0);
@@ -449,7 +453,7 @@ test_txn_broken(ngx_pool_t *pool)
 
         for (i = 0; i < 2; i++) {
             ngx_etcd_txn_batch_add(&test_txn_state.batch,
-                                   &test_txn_state.ops[i]);
+                                   &test_txn_state.ops[i], 0);
         }
 
         call = test_txn_call(0);
@@ -473,7 +477,7 @@ test_txn_lazy(ngx_pool_t *pool)
 
     tap_expect(test_txn_init(pool) == NGX_OK);
 
-    ngx_etcd_txn_batch_add_lazy(&test_txn_state.batch, &test_txn_state.ops[0]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0], 1);
     tap_check(test_txn_call(0) == NULL);
 
     test_loop_pass(NGX_ETCD_TXN_BATCH_LAZY);
@@ -481,8 +485,8 @@ test_txn_lazy(ngx_pool_t *pool)
     tap_expect(call != NULL);
     test_txn_answer(call, 0, 1, 0);
 
-    ngx_etcd_txn_batch_add_lazy(&test_txn_state.batch, &test_txn_state.ops[0]);
-    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[1]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0], 1);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[1], 0);
     call = test_txn_call(0);
     tap_expect(call != NULL);
     tap_check(test_txn_request(pool, call)->n_success == 2);
@@ -499,12 +503,12 @@ test_txn_order(ngx_pool_t *pool)
     tap_expect(test_txn_init(pool) == NGX_OK);
 
     test_txn_state.ops[0].lease = 0;
-    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0], 0);
     tap_expect(test_txn_call(0) != NULL);
 
-    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[1]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[1], 0);
     ngx_str_set(&test_txn_state.ops[2].from, "/other/");
-    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[2]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[2], 0);
 
     call = test_txn_call(1);
     tap_expect(call != NULL && test_txn_call(2) == NULL);
@@ -527,7 +531,7 @@ test_txn_memory(ngx_pool_t *pool)
 
     tap_expect(test_txn_init(pool) == NGX_OK);
 
-    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0]);
+    ngx_etcd_txn_batch_add(&test_txn_state.batch, &test_txn_state.ops[0], 0);
 
     for (i = 0; i < 20 && test_etcd.done == 0; i++) {
         test_loop_pass(300);

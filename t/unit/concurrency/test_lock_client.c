@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
-#include <ngx_etcd_lock_queue.h>
+#include <ngx_etcd_lock_queue_read.h>
 #include <ngx_etcd_mutex.h>
 #include "client/test_etcd.h"
 
@@ -68,9 +68,9 @@ test_lock_client_valid(ngx_pool_t *pool)
 
     /* another history may have given its keys to others */
 
-    client->cluster->foreign = 1;
+    client->cluster->history.foreign = 1;
     tap_check(!ngx_etcd_lock_client_valid(client));
-    client->cluster->foreign = 0;
+    client->cluster->history.foreign = 0;
 
     ngx_current_msec++;
     tap_check(!ngx_etcd_lock_client_valid(client));
@@ -153,10 +153,100 @@ test_lock_client_found(ngx_pool_t *pool)
 }
 
 
+/*
+ * Whether a key holds is what etcd has: a watch that has not noticed another
+ * history may not know of an earlier key.
+ */
+
+static void
+test_lock_client_place(ngx_pool_t *pool)
+{
+    ngx_str_t              *name;
+    ngx_uint_t              i;
+    Etcd__KeyValue          own, other, *kvs[2];
+    ngx_etcd_mutex_t        mutex;
+    Etcd__RangeResponse     response;
+    Etcd__ResponseHeader    header;
+    ngx_etcd_lock_queue_t   lock_queue;
+
+    static struct {
+        size_t       n;
+        char        *other;
+        int64_t      created;
+        ngx_uint_t   permits;
+        ngx_uint_t   shared;
+        ngx_int_t    rc;
+    } cases[] = {
+        { 1, "l/2-1", 6, 1, 0, NGX_OK },
+        { 2, "l/2-1", 6, 1, 0, NGX_OK },
+        { 2, "l/2-1", 4, 1, 0, NGX_AGAIN },
+        { 2, "l/2-1", 4, 2, 0, NGX_OK },
+        { 2, "l/2-1", 5, 1, 0, NGX_OK },
+        { 2, "l/0-1", 5, 1, 0, NGX_AGAIN },
+        { 2, "l/0-1", 5, 2, 0, NGX_OK },
+        { 0, "l/2-1", 4, 1, 0, NGX_DECLINED },
+
+        { 2, "l/2-1-shared", 4, 1, 0, NGX_AGAIN },
+        { 2, "l/2-1-shared", 4, 1, 1, NGX_OK },
+        { 2, "l/0-1-shared", 5, 1, 1, NGX_OK },
+        { 2, "l/2-1", 4, 1, 1, NGX_AGAIN },
+        { 2, "l/0-1", 5, 1, 1, NGX_AGAIN },
+        { 2, "l/2-1", 6, 1, 1, NGX_OK },
+        { 2, "l/-shared-1", 4, 1, 1, NGX_AGAIN },
+        { 2, "-shared", 4, 1, 1, NGX_AGAIN },
+        { 0, "l/2-1-shared", 4, 1, 1, NGX_DECLINED }
+    };
+
+    ngx_memzero(&mutex, sizeof(ngx_etcd_mutex_t));
+    mutex.key = *tap_string(pool, "l/1-1");
+    mutex.created = 5;
+
+    ngx_memzero(&lock_queue, sizeof(ngx_etcd_lock_queue_t));
+
+    etcd__response_header__init(&header);
+    header.revision = 7;
+
+    etcd__range_response__init(&response);
+    response.header = &header;
+    response.kvs = kvs;
+
+    kvs[0] = &own;
+    kvs[1] = &other;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        etcd__key_value__init(&own);
+        own.key = ngx_etcd_bytes(&mutex.key);
+        own.create_revision = 5;
+
+        name = tap_string(pool, cases[i].other);
+        etcd__key_value__init(&other);
+        other.key = ngx_etcd_bytes(name);
+        other.create_revision = cases[i].created;
+
+        response.n_kvs = cases[i].n;
+        lock_queue.permits = cases[i].permits;
+        mutex.shared = cases[i].shared;
+
+        tap_check(ngx_etcd_lock_queue_place(&lock_queue, &mutex, &response)
+                  == cases[i].rc);
+    }
+
+    /* a key of the same name that was put later is another one */
+
+    own.create_revision = 6;
+    mutex.shared = 0;
+    response.n_kvs = 1;
+
+    tap_check(ngx_etcd_lock_queue_place(&lock_queue, &mutex, &response)
+              == NGX_DECLINED);
+}
+
+
 ngx_etcd_tap_test_t  test_lock_client[] = {
     { "lock session: a prefix", test_lock_client_prefix },
     { "lock session: validity", test_lock_client_valid },
     { "lock session: urgency", test_lock_client_urgent },
     { "lock session: keys of the lease", test_lock_client_found },
+    { "lock session: the first keys", test_lock_client_place },
     { NULL, NULL }
 };

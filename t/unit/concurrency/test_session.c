@@ -315,7 +315,7 @@ test_session_silence(ngx_pool_t *pool)
 
     test_etcd_fail(call, NGX_ETCD_GRPC_NOT_FOUND, "not found");
 
-    tap_check(session->former == 0 && session->unanswered == 0);
+    tap_check(session->former == 0 && session->pause.unanswered == 0);
     tap_expect(test_session_grant() != NULL);
 }
 

@@ -191,6 +191,32 @@ test_address_port(ngx_pool_t *pool)
 
 
 static void
+test_address_shown(ngx_pool_t *pool)
+{
+    ngx_uint_t          i;
+    ngx_etcd_member_t   member;
+
+    static char  *good[] = {
+        "10.0.0.7:80", "[fd00::1]:80", "unix:/run/s"
+    };
+    static char  *bad[] = {
+        "", "10.0.0.7", "10.0.0.7:080", "[fd00:0::1]:80", "[FD00::1]:80",
+        "fd00::1:80", "host:80", "README"
+    };
+
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        tap_check(ngx_etcd_address_shown(&member, tap_string(pool, good[i]))
+                  == NGX_OK);
+    }
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        tap_check(ngx_etcd_address_shown(&member, tap_string(pool, bad[i]))
+                  == NGX_DECLINED);
+    }
+}
+
+
+static void
 test_address_in_key(ngx_pool_t *pool)
 {
     tap_check(ngx_etcd_address_in_key(tap_string(pool, "/a/10.0.0.7:1")));
@@ -211,6 +237,7 @@ ngx_etcd_tap_test_t  test_address[] = {
     { "address: URLs", test_address_urls },
     { "address: host and port", test_address_host_and_port },
     { "address: the port of those without one", test_address_port },
+    { "address: as it is shown", test_address_shown },
     { "address: in the key", test_address_in_key },
     { NULL, NULL }
 };

@@ -81,6 +81,7 @@ test_decode_given(ngx_pool_t *pool)
     ngx_int_t                rc;
     ngx_etcd_reason_t        reason;
     ngx_array_t              members;
+    ngx_etcd_decode_t        d;
     ngx_etcd_member_t        first;
     ngx_etcd_member_conf_t   conf;
 
@@ -97,8 +98,11 @@ test_decode_given(ngx_pool_t *pool)
     object = json_pack("{s:s, s:s}", "url", "http://10.0.0.7/",
                        "weight", "4");
 
-    rc = ngx_etcd_decode_given(&conf, tap_string(pool, "/k"), object, pool,
-                               &members, &reason);
+    ngx_etcd_decode_init(&d, &conf, tap_string(pool, "/k"), pool, &members,
+                         &reason.text);
+    d.object = object;
+
+    rc = ngx_etcd_decode_members(&d, &reason);
     json_decref(object);
 
     if (test_alloc_failed()) {

@@ -89,10 +89,39 @@ test_format_not_members(ngx_pool_t *pool)
 }
 
 
+static void
+test_format_dubbo_app(ngx_pool_t *pool)
+{
+    test_decodes(pool, "dubbo-app scheme=tri", "/k",
+                 "{\"Host\":\"10.0.0.7\",\"Port\":1,\"Metadata\":"
+                 "{\"dubbo.endpoints\":\"[{\\\"protocol\\\":\\\"tri\\\","
+                 "\\\"port\\\":2}]\"}}",
+                 "10.0.0.7:2 w100");
+    test_decodes(pool, "dubbo-app scheme=rest", "/k",
+                 "{\"Host\":\"10.0.0.7\",\"Port\":1,\"Metadata\":"
+                 "{\"dubbo.endpoints\":\"[{\\\"protocol\\\":\\\"tri\\\","
+                 "\\\"port\\\":2}]\"}}",
+                 "nothing");
+    test_decodes(pool, "dubbo-app scheme=tri", "/k",
+                 "{\"Host\":\"10.0.0.7\",\"Port\":1,\"Metadata\":"
+                 "{\"dubbo.endpoints\":\"[7,\"}}",
+                 "invalid: dubbo.endpoints \"[7,\" is not an array");
+    test_decodes(pool, "dubbo-app scheme=tri", "/k",
+                 "{\"Host\":\"10.0.0.7\",\"Port\":1,\"Metadata\":"
+                 "{\"dubbo.endpoints\":\"[7]\"}}",
+                 "nothing");
+    test_decodes(pool, "dubbo-app", "/k",
+                 "{\"Host\":\"10.0.0.7\",\"Port\":1,\"Metadata\":"
+                 "{\"dubbo.metadata.revision\":\"0\"}}",
+                 "nothing");
+}
+
+
 ngx_etcd_tap_test_t  test_format[] = {
     { "format: the table", test_format_table },
     { "format: groups", test_format_groups },
     { "format: auto", test_format_auto },
     { "format: keys that are not members", test_format_not_members },
+    { "format: ports of dubbo-app", test_format_dubbo_app },
     { NULL, NULL }
 };

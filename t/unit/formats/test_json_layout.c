@@ -60,7 +60,10 @@ test_json_layout_endpoints(ngx_pool_t *pool)
 {
     test_decodes(pool, "kratos", "/k",
                  "{\"endpoints\":[\"grpc://10.0.0.7:1\",\"GRPC://[::1]:2\"]}",
-                 "10.0.0.7:1 w100, [::1]:2 w100");
+                 "10.0.0.7:1 w100");
+    test_decodes(pool, "kratos", "/k",
+                 "{\"endpoints\":[\"grpc://10.0.0.7\",\"grpc://[::1]:2\"]}",
+                 "[::1]:2 w100 (endpoints \"10.0.0.7\" has no port)");
     test_decodes(pool, "kratos", "/k",
                  "{\"endpoints\":[\"grpc://10.0.0.7:1\",\"http://[::1]\"]}",
                  "invalid: endpoints has URLs of several schemes; "

@@ -73,6 +73,69 @@ test_member_pack_all(ngx_pool_t *pool)
 }
 
 
+/* Returns "dO" for a member that drains for the operator's key only. */
+
+static char *
+test_member_pack_drains(u_char *payload)
+{
+    ngx_etcd_member_pack_t  pack;
+
+    ngx_etcd_member_pack_read(&pack, payload);
+
+    return pack.attr.drain ? pack.attr.ordered ? "dO" : "d"
+                           : pack.attr.ordered ? "O" : "";
+}
+
+
+static void
+test_member_pack_drain(ngx_pool_t *pool)
+{
+    u_char             payload[NGX_ETCD_MEMBER_PACK_MAX];
+    u_char             before[NGX_ETCD_MEMBER_PACK_MAX];
+    size_t             len;
+    ngx_uint_t         i;
+    ngx_etcd_member_t  member;
+
+    ngx_memzero(&member, sizeof(ngx_etcd_member_t));
+
+    member.socklen = sizeof(struct sockaddr_in);
+    member.sockaddr.sockaddr.sa_family = AF_INET;
+    member.name_len = 1;
+
+    for (i = 0; i < 4; i++) {
+        member.attr.down = i & 1;
+
+        if (i == 2) {
+            member.route.len = 3;
+        }
+
+        if (i == 3) {
+            member.host = *tap_string(pool, "host");
+        }
+
+        len = ngx_etcd_member_pack(payload, &member);
+        ngx_memcpy(before, payload, len);
+
+        tap_check(ngx_etcd_member_pack_drain(payload, 0) == 0);
+        tap_check(ngx_etcd_member_pack_drain(payload, 1) == len);
+        tap_check(ngx_strcmp(test_member_pack_drains(payload), "dO") == 0);
+        tap_check(ngx_etcd_member_pack_drain(payload, 1) == 0);
+        tap_check(ngx_etcd_member_pack_drain(payload, 0) == len);
+        tap_check(ngx_memcmp(payload, before, len) == 0);
+    }
+
+    /* no key changes what the own value says */
+
+    member.attr.drain = 1;
+
+    (void) ngx_etcd_member_pack(payload, &member);
+
+    tap_check(ngx_etcd_member_pack_drain(payload, 1) == 0);
+    tap_check(ngx_etcd_member_pack_drain(payload, 0) == 0);
+    tap_check(ngx_strcmp(test_member_pack_drains(payload), "d") == 0);
+}
+
+
 static void
 test_member_pack_unresolved(ngx_pool_t *pool)
 {
@@ -106,6 +169,7 @@ test_member_pack_unresolved(ngx_pool_t *pool)
 
 ngx_etcd_tap_test_t  test_member_pack[] = {
     { "member pack: all of it", test_member_pack_all },
+    { "member pack: a drain", test_member_pack_drain },
     { "member pack: an unresolved name", test_member_pack_unresolved },
     { NULL, NULL }
 };

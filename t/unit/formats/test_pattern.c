@@ -153,7 +153,8 @@ test_pattern_prefix(ngx_pool_t *pool)
 
     static ngx_str_t  bad[] = {
         ngx_string(""), ngx_string("."), ngx_string(".."),
-        ngx_string("a/b"), ngx_string("/"), ngx_string("a\0")
+        ngx_string("a/b"), ngx_string("/"), ngx_string("a\0"),
+        ngx_string(".drain")
     };
 
     tap_expect(ngx_etcd_pattern_parse(&pattern,

@@ -256,11 +256,11 @@ test_der(ngx_pool_t *pool, char *pem)
 static char *
 test_x509(ngx_str_t *der, ngx_uint_t n)
 {
-    return (n == 0) ? ngx_etcd_x509_certificate(der, 4096)
-                    : ngx_etcd_x509_private_key(der,
-                                                (n == 1) ? NGX_ETCD_X509_PKCS8
-                                                         : NGX_ETCD_X509_PKCS1,
-                                                4096);
+    static ngx_etcd_x509_encoding_e  encodings[] = {
+        NGX_ETCD_X509_CERTIFICATE, NGX_ETCD_X509_PKCS8, NGX_ETCD_X509_PKCS1
+    };
+
+    return ngx_etcd_x509_check(der, encodings[n], 4096);
 }
 
 

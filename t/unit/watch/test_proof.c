@@ -47,7 +47,8 @@ test_proof_init(ngx_pool_t *pool, ngx_etcd_proof_t *proof)
     proof->cluster = &test_proof_cluster;
     proof->progress = test_proof_ask;
 
-    ngx_etcd_proof_init(proof);
+    proof->verify.proof = proof;
+    proof->verify.range = &proof->range;
 }
 
 
@@ -79,7 +80,8 @@ test_proof_proofs(ngx_pool_t *pool)
     tap_check(test_proof_cluster.proved == ngx_etcd_clock() - 10);
 
     ngx_etcd_proof_count(&proof, 1, 0);
-    ngx_etcd_proof_done(&proof);
+    test_proof_cluster.current = 0;
+    ngx_etcd_proof_ended(&proof);
     ngx_etcd_proof_received(&proof, 0);
     tap_check(test_proof_cluster.proved == ngx_etcd_clock() - 10);
 }
@@ -191,7 +193,8 @@ test_quorum_init(ngx_pool_t *pool)
     test_quorum.cluster = test_etcd.cluster;
     test_quorum.leave = test_quorum_leave;
 
-    ngx_etcd_proof_init(&test_quorum);
+    test_quorum.verify.proof = &test_quorum;
+    test_quorum.verify.range = &test_quorum.range;
 
     ngx_str_set(&key, "a/");
     ngx_etcd_proof_know(&test_quorum, &key);

@@ -208,6 +208,13 @@ test_events_all(int64_t last, ngx_uint_t n)
 }
 
 
+static ngx_uint_t
+test_events_pending(void)
+{
+    return test_events.events.buffering && test_events.events.whole != 0;
+}
+
+
 /* Nothing is buffered: the buffer holds up no proof, and takes no memory. */
 
 static ngx_uint_t
@@ -215,7 +222,7 @@ test_events_idle(void)
 {
     return test_events.stream->buffered == 0
            && test_events.stream->proof.behind == 0
-           && !ngx_etcd_watch_events_pending(&test_events.events);
+           && !test_events_pending();
 }
 
 
@@ -255,7 +262,7 @@ test_events_fragments(ngx_pool_t *pool)
     tap_expect(test_events_add(1, 2, 2, 2, 10, "ns/ab") == NGX_DONE);
     test_loop_run();
     tap_check(test_events.pieces == 0 && test_events.revision == 1);
-    tap_check(!ngx_etcd_watch_events_pending(&test_events.events));
+    tap_check(!test_events_pending());
     tap_check(test_events.stream->proof.behind == 1);
 
     ngx_etcd_watch_events_progress(&test_events.events, 7);
@@ -263,7 +270,7 @@ test_events_fragments(ngx_pool_t *pool)
 
     tap_expect(test_events_add(0, 3, 4, 2, 10, "ns/ab") == NGX_DONE);
     tap_check(test_events.pieces == 0);
-    tap_check(ngx_etcd_watch_events_pending(&test_events.events));
+    tap_check(test_events_pending());
 
     test_loop_run();
 
@@ -344,7 +351,7 @@ test_events_held(ngx_pool_t *pool)
 {
     tap_expect(test_events_init(pool) == NGX_OK);
 
-    ngx_etcd_watch_events_hold(&test_events.events);
+    ngx_etcd_watch_events_hold(&test_events.events, 1);
     ngx_etcd_watch_events_progress(&test_events.events, 9);
     tap_check(test_events.pieces == 0);
 
@@ -352,17 +359,17 @@ test_events_held(ngx_pool_t *pool)
     test_loop_run();
     tap_check(test_events.pieces == 0);
 
-    ngx_etcd_watch_events_release(&test_events.events);
+    ngx_etcd_watch_events_hold(&test_events.events, 0);
     test_loop_run();
     tap_expect(test_events_all(4, 1) && test_events_idle());
 
     /* the owner drops the rest */
 
-    ngx_etcd_watch_events_hold(&test_events.events);
+    ngx_etcd_watch_events_hold(&test_events.events, 1);
     tap_expect(test_events_add(0, 5, 304, 1, 1, "ns/ab") == NGX_DONE);
 
     test_events.drop = 1;
-    ngx_etcd_watch_events_release(&test_events.events);
+    ngx_etcd_watch_events_hold(&test_events.events, 0);
     test_loop_run();
     tap_expect(test_events.pieces == 2);
     tap_check(test_events.revision == 4 + NGX_ETCD_WATCH_PIECE);

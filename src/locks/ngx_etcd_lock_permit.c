@@ -1,0 +1,548 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_event.h>
+#include <ngx_etcd_lock_permit.h>
+#include <ngx_etcd_lock_reuse.h>
+
+
+/* Says why a grant is not held. */
+
+void
+ngx_etcd_lock_report(ngx_etcd_grant_t *grant, ngx_etcd_refusal_e refusal,
+    ngx_log_t *log)
+{
+    char             *why;
+    ngx_uint_t        refused;
+    ngx_etcd_lock_t  *lock;
+
+    lock = grant->lock;
+    grant->refusal = refusal;
+
+    ngx_etcd_lock_stats_refuse(lock->name->stats, refusal);
+
+    refused = ngx_etcd_refusal_due(&lock->name->refusals);
+
+    if (refused == 0) {
+        return;
+    }
+
+    why = (refusal == NGX_ETCD_REFUSAL_LOCK_HELD) ? "it is held"
+          : (refusal == NGX_ETCD_REFUSAL_LOCK_QUEUE_FULL)
+            ? "too many requests wait"
+            : "etcd has not answered";
+
+    ngx_log_error(NGX_LOG_ERR, log, 0,
+                  "etcd cluster \"%V\": lock \"%V\" was not obtained: %s; "
+                  "%ui requests wait for it, %ui for all locks; %ui refused",
+                  &lock->locks->conf->name, &lock->node.str, why,
+                  lock->nwaiters, lock->locks->waiting, refused);
+}
+
+
+/* Ends the wait of a grant. */
+
+void
+ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = grant->lock;
+
+    ngx_queue_remove(&grant->queue);
+
+    ngx_etcd_event_stop(&grant->timer);
+
+    grant->state = state;
+    grant->waited = ngx_current_msec - grant->since;
+
+    ngx_etcd_lock_status_waiting(lock, -1);
+
+    if (state != NGX_ETCD_GRANT_HELD) {
+        ngx_etcd_lock_report(grant, (state == NGX_ETCD_GRANT_TIMEOUT)
+                                    ? NGX_ETCD_REFUSAL_LOCK_HELD
+                                    : NGX_ETCD_REFUSAL_LOCK_UNAVAILABLE,
+                             grant->event.log);
+    }
+
+    if (state == NGX_ETCD_GRANT_TIMEOUT) {
+        (void) ngx_atomic_fetch_add(&lock->name->stats->timeouts, 1);
+    }
+
+    ngx_post_event(&grant->event, &ngx_posted_events);
+}
+
+
+/* Gives the permit to the first waiter, too if the key is shared. */
+
+static void
+ngx_etcd_lock_give(ngx_etcd_lock_permit_t *permit)
+{
+    ngx_etcd_lock_t   *lock;
+    ngx_etcd_grant_t  *grant;
+
+    lock = permit->lock;
+    grant = ngx_etcd_lock_first(lock);
+
+    ngx_etcd_lock_decide(grant, NGX_ETCD_GRANT_HELD);
+
+    ngx_queue_insert_tail(&permit->grants, &grant->queue);
+
+    if (permit->ngrants++ == 0) {
+        lock->nheld++;
+    }
+
+    grant->permit = permit;
+    grant->token = (uint64_t) permit->mutex->created;
+
+    if (lock->name->reuse > 1 || lock->name->keep != 0) {
+        grant->token = (grant->token << NGX_ETCD_LOCK_TOKEN_BITS)
+                       + permit->handoffs;
+    }
+
+    ngx_etcd_lock_status_held(lock, 1);
+    ngx_etcd_lock_status_holder(permit);
+
+    (void) ngx_atomic_fetch_add(&lock->name->stats->acquired, 1);
+}
+
+
+/* The grant holds its permit no more. */
+
+void
+ngx_etcd_lock_permit_return(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_t         *lock;
+    ngx_etcd_lock_permit_t  *permit;
+
+    permit = grant->permit;
+    lock = permit->lock;
+
+    grant->permit = NULL;
+
+    ngx_queue_remove(&grant->queue);
+
+    ngx_etcd_lock_status_held(lock, -1);
+
+    if (--permit->ngrants == 0) {
+        lock->nheld--;
+
+    } else {
+        ngx_etcd_lock_status_holder(permit);
+    }
+}
+
+
+/*
+ * The first waiter gets a permit that no grant holds, or, if both are shared,
+ * one that others hold.
+ */
+
+ngx_int_t
+ngx_etcd_lock_permit_next(ngx_etcd_lock_permit_t *permit)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = permit->lock;
+
+    if (lock->nwaiters == 0
+        || ngx_etcd_lock_first(lock)->shared != permit->mutex->shared
+        || permit->mutex->state != NGX_ETCD_MUTEX_HELD
+        || !ngx_etcd_lock_client_valid(lock->locks->client))
+    {
+        return NGX_DECLINED;
+    }
+
+    permit->handoffs += !permit->mutex->shared;
+
+    ngx_etcd_lock_give(permit);
+
+    (void) ngx_atomic_fetch_add(&lock->name->stats->handoffs, 1);
+
+    return NGX_OK;
+}
+
+
+/*
+ * Waiters that are first, and share the lock, join the holders of a shared key,
+ * unless others wait for the end of that.  While this is not known, the key
+ * lets in no more after NGX_ETCD_LOCK_MAX_KEEP.
+ */
+
+static void
+ngx_etcd_lock_join(ngx_etcd_lock_t *lock)
+{
+    ngx_int_t                rc;
+    ngx_queue_t             *q;
+    ngx_etcd_lock_permit_t  *permit;
+
+    if (lock->nshared == 0) {
+        return;
+    }
+
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
+         q = ngx_queue_next(q))
+    {
+        if (lock->nwaiters == 0 || !ngx_etcd_lock_first(lock)->shared) {
+            return;
+        }
+
+        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
+
+        if (permit->ngrants == 0 || !permit->mutex->shared) {
+            continue;
+        }
+
+        rc = ngx_etcd_lock_queue_others(&lock->lock_queue, permit->mutex);
+
+        if (rc == NGX_BUSY
+            || (rc == NGX_AGAIN
+                && ngx_current_msec - permit->since >= NGX_ETCD_LOCK_MAX_KEEP))
+        {
+            continue;
+        }
+
+        while (ngx_etcd_lock_permit_next(permit) == NGX_OK) { /* void */ }
+    }
+}
+
+
+void
+ngx_etcd_lock_permit_remove(ngx_etcd_lock_permit_t *permit)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = permit->lock;
+
+    ngx_queue_remove(&permit->queue);
+    lock->npermits--;
+    lock->nshared -= permit->mutex->shared;
+
+    ngx_etcd_lock_reuse_end(permit);
+    ngx_etcd_lock_status_free(permit);
+
+    ngx_etcd_mutex_release(permit->mutex);
+    ngx_free(permit);
+}
+
+
+static void
+ngx_etcd_lock_kept(ngx_etcd_lock_permit_t *permit)
+{
+    ngx_int_t  rc;
+
+    rc = ngx_etcd_lock_reuse_state(permit);
+
+    if (rc == NGX_AGAIN) {
+        return;
+    }
+
+    ngx_etcd_lock_reuse_end(permit);
+
+    if (rc != NGX_OK || ngx_etcd_lock_permit_next(permit) != NGX_OK) {
+        ngx_etcd_lock_permit_remove(permit);
+    }
+}
+
+
+static void
+ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
+    ngx_etcd_grant_state_e state)
+{
+    ngx_queue_t       *q, *next;
+    ngx_etcd_grant_t  *grant;
+
+    for (q = ngx_queue_head(&lock->waiters);
+         q != ngx_queue_sentinel(&lock->waiters);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+
+        if (all || grant->expired) {
+            ngx_etcd_lock_decide(grant, state);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_lock_give_first(ngx_etcd_lock_permit_t *permit)
+{
+    ngx_etcd_lock_t  *lock;
+
+    lock = permit->lock;
+
+    if (lock->nwaiters == 0
+        || ngx_etcd_lock_first(lock)->shared != permit->mutex->shared)
+    {
+        ngx_etcd_lock_permit_remove(permit);
+        return;
+    }
+
+    permit->since = ngx_current_msec;
+
+    ngx_etcd_lock_give(permit);
+
+    if (permit->mutex->shared) {
+
+        /* the watch tells of those who wait for all that share the lock */
+
+        ngx_etcd_lock_queue_watch(&lock->lock_queue);
+        ngx_etcd_lock_join(lock);
+    }
+
+    if (lock->nheld >= lock->name->permits) {
+        ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
+    }
+}
+
+
+static void
+ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
+{
+    ngx_etcd_lock_permit_return(grant);
+
+    if (grant->opened) {
+        grant->state = NGX_ETCD_GRANT_LOST;
+
+    } else {
+        grant->state = NGX_ETCD_GRANT_UNAVAILABLE;
+        grant->token = 0;
+    }
+
+    ngx_etcd_lock_stats_refuse(grant->lock->name->stats,
+                               NGX_ETCD_REFUSAL_LOCK_LOST);
+
+    ngx_post_event(&grant->event, &ngx_posted_events);
+}
+
+
+/* The key is gone, or can be: all of its grants are lost. */
+
+void
+ngx_etcd_lock_permit_lose(ngx_etcd_lock_permit_t *permit)
+{
+    ngx_queue_t  *q;
+
+    while (!ngx_queue_empty(&permit->grants)) {
+        q = ngx_queue_head(&permit->grants);
+        ngx_etcd_lock_lose(ngx_queue_data(q, ngx_etcd_grant_t, queue));
+    }
+
+    ngx_etcd_lock_permit_remove(permit);
+}
+
+
+static void
+ngx_etcd_lock_permit_changed(ngx_etcd_lock_permit_t *permit)
+{
+    ngx_uint_t        permanent;
+    ngx_etcd_lock_t  *lock;
+
+    lock = permit->lock;
+
+    switch (permit->mutex->state) {
+
+    case NGX_ETCD_MUTEX_HELD:
+        if (permit->kept) {
+            ngx_etcd_lock_kept(permit);
+
+        } else if (permit->ngrants == 0) {
+            ngx_etcd_lock_give_first(permit);
+        }
+
+        break;
+
+    case NGX_ETCD_MUTEX_CHECKING:
+
+        /* whether others of a shared key share the lock may not be known yet */
+
+        if (permit->mutex->shared) {
+            break;
+        }
+
+        /* fall through */
+
+    case NGX_ETCD_MUTEX_WAITING:
+        ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
+        break;
+
+    case NGX_ETCD_MUTEX_LOST:
+        ngx_etcd_lock_permit_lose(permit);
+        break;
+
+    case NGX_ETCD_MUTEX_FAILED:
+        /* waiters with time left may succeed later, unless it is permanent */
+
+        permanent = !ngx_etcd_backoff_retriable(permit->mutex->status);
+
+        ngx_etcd_lock_permit_remove(permit);
+        ngx_etcd_lock_expire(lock, permanent, NGX_ETCD_GRANT_UNAVAILABLE);
+        break;
+
+    default:
+        break;
+    }
+}
+
+
+static ngx_int_t
+ngx_etcd_lock_permit_add(ngx_etcd_lock_t *lock)
+{
+    size_t                   size;
+    ngx_etcd_lock_permit_t  *permit;
+
+    size = sizeof(ngx_etcd_lock_permit_t);
+
+    if (lock->name->keep != 0) {
+        size += sizeof(ngx_etcd_range_t);
+    }
+
+    permit = ngx_calloc(size, lock->post.log);
+    if (permit == NULL) {
+        return NGX_ERROR;
+    }
+
+    permit->lock = lock;
+
+    ngx_queue_init(&permit->grants);
+
+    if (lock->name->keep != 0) {
+        permit->range = (ngx_etcd_range_t *) (permit + 1);
+    }
+
+    permit->mutex = ngx_etcd_mutex_create(&lock->lock_queue,
+                                          ngx_etcd_lock_first(lock)->shared);
+    if (permit->mutex == NULL) {
+        ngx_free(permit);
+        return NGX_ERROR;
+    }
+
+    ngx_queue_insert_head(&lock->permits, &permit->queue);
+    lock->npermits++;
+    lock->nshared += permit->mutex->shared;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t             *q, *next;
+    ngx_etcd_lock_permit_t  *permit;
+
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
+         q = next)
+    {
+        if (lock->npermits - lock->nheld - lock->nkept <= lock->nwaiters) {
+            return;
+        }
+
+        next = ngx_queue_next(q);
+        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
+
+        if (permit->ngrants == 0 && !permit->kept) {
+            ngx_etcd_lock_permit_remove(permit);
+        }
+    }
+}
+
+
+/*
+ * Removes a permit that waits for nobody: who is first now wants a key of the
+ * other kind.
+ */
+
+static void
+ngx_etcd_lock_mismatch(ngx_etcd_lock_t *lock)
+{
+    ngx_queue_t             *q, *next;
+    ngx_etcd_lock_permit_t  *permit;
+
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
+
+        if (permit->ngrants == 0
+            && !permit->kept
+            && permit->mutex->shared != ngx_etcd_lock_first(lock)->shared)
+        {
+            ngx_etcd_lock_permit_remove(permit);
+        }
+    }
+}
+
+
+/* Adds a permit if it is useful for the waiters, and removes surplus ones. */
+
+void
+ngx_etcd_lock_permit_adjust(ngx_etcd_lock_t *lock)
+{
+    ngx_etcd_lock_join(lock);
+
+    if (lock->name->shared && lock->nwaiters != 0) {
+        ngx_etcd_lock_mismatch(lock);
+    }
+
+    /*
+     * One at a time: if its key has to wait for others, another one would only
+     * wait behind it.  A key is not put while the deletion of keys that would
+     * be ahead of it is pending.  It is put behind shared keys that are held:
+     * from then on other workers let nobody join theirs.
+     */
+
+    if (lock->nwaiters != 0
+        && lock->npermits == lock->nheld
+        && lock->npermits - lock->nshared
+           + ngx_etcd_mutex_leaving(&lock->lock_queue)
+           < lock->name->permits)
+    {
+        (void) ngx_etcd_lock_permit_add(lock);
+    }
+
+    ngx_etcd_lock_surplus(lock);
+
+    if (lock->npermits == 0 && lock->nwaiters == 0) {
+        ngx_post_event(&lock->post, &ngx_posted_events);
+    }
+}
+
+
+void
+ngx_etcd_lock_permit_post(ngx_event_t *ev)
+{
+    ngx_queue_t      *q, *next;
+    ngx_etcd_lock_t  *lock;
+
+    lock = ev->data;
+
+    for (q = ngx_queue_head(&lock->permits);
+         q != ngx_queue_sentinel(&lock->permits);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        ngx_etcd_lock_permit_changed(ngx_queue_data(q, ngx_etcd_lock_permit_t,
+                                                    queue));
+    }
+
+    if (lock->nwaiters != 0 || lock->npermits != 0) {
+        ngx_etcd_lock_permit_adjust(lock);
+    }
+
+    if (lock->nwaiters == 0 && lock->npermits == 0) {
+        ngx_etcd_worker_locks_rest(lock);
+    }
+}

@@ -1,0 +1,210 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_etcd_cluster.h>
+#include <ngx_etcd_lock_queue_read.h>
+#include <ngx_etcd_str.h>
+
+
+/* one more than the permits detects equal create revisions */
+
+void
+ngx_etcd_lock_queue_request(ngx_etcd_lock_queue_t *lock_queue,
+    Etcd__RangeRequest *request)
+{
+    etcd__range_request__init(request);
+
+    request->key = ngx_etcd_bytes(&lock_queue->from);
+    request->range_end = ngx_etcd_bytes(&lock_queue->to);
+    request->limit = lock_queue->shared ? 0
+                                        : (int64_t) lock_queue->permits + 1;
+    request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    request->keys_only = 1;
+}
+
+
+ngx_int_t
+ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
+    ngx_etcd_mutex_t *mutex, Etcd__RangeResponse *response)
+{
+    size_t           i;
+    ngx_int_t        order;
+    ngx_uint_t       before, found;
+    Etcd__KeyValue  *kv;
+
+    found = 0;
+    before = 0;
+
+    for (i = 0; i < response->n_kvs; i++) {
+        kv = response->kvs[i];
+
+        if (kv->create_revision > mutex->created) {
+            continue;
+        }
+
+        order = ngx_memn2cmp(kv->key.data, mutex->key.data, kv->key.len,
+                             mutex->key.len);
+
+        if (kv->create_revision == mutex->created && order == 0) {
+            found = 1;
+            before++;
+
+        } else if (mutex->shared
+                   && ngx_etcd_lock_queue_is_shared(kv->key.data, kv->key.len))
+        {
+            continue;
+
+        } else if (kv->create_revision < mutex->created || order < 0) {
+            before++;
+        }
+    }
+
+    if (found) {
+        return (before <= lock_queue->permits) ? NGX_OK : NGX_AGAIN;
+    }
+
+    return (response->more
+            || response->header == NULL
+            || response->header->revision < mutex->created)
+           ? NGX_AGAIN : NGX_DECLINED;
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_queue_alone(ngx_etcd_mutex_t *mutex,
+    Etcd__RangeResponse *response)
+{
+    size_t           i;
+    ngx_uint_t       found;
+    Etcd__KeyValue  *kv;
+
+    found = 0;
+
+    for (i = 0; i < response->n_kvs; i++) {
+        kv = response->kvs[i];
+
+        if (kv->create_revision == mutex->created
+            && kv->key.len == mutex->key.len
+            && ngx_memcmp(kv->key.data, mutex->key.data, kv->key.len) == 0)
+        {
+            found = 1;
+
+        } else if (!mutex->shared
+                   || !ngx_etcd_lock_queue_is_shared(kv->key.data, kv->key.len))
+        {
+            return 0;
+        }
+    }
+
+    return found;
+}
+
+
+/* A read is ahead of the watch if it has found that a waiting key holds. */
+
+static void
+ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
+    Etcd__RangeResponse *response)
+{
+    ngx_int_t                    rc;
+    ngx_queue_t                 *q;
+    ngx_etcd_mutex_t            *mutex;
+    ngx_etcd_lock_queue_poll_t  *poll;
+
+    poll = &lock_queue->poll;
+
+    for (q = ngx_queue_head(&lock_queue->mutexes);
+         q != ngx_queue_sentinel(&lock_queue->mutexes);
+         q = ngx_queue_next(q))
+    {
+        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+
+        if (mutex->state != NGX_ETCD_MUTEX_WAITING) {
+            continue;
+        }
+
+        rc = ngx_etcd_lock_queue_place(lock_queue, mutex, response);
+
+        if (rc == NGX_DECLINED) {
+            mutex->handlers->gone(mutex);
+
+        } else if (rc == NGX_OK) {
+
+            ngx_log_debug2(NGX_LOG_DEBUG_EVENT,
+                           lock_queue->client->cluster->log, 0,
+                           "etcd lock: key \"%V\" of revision %L is first by "
+                           "a read", ngx_etcd_shown(&mutex->key),
+                           mutex->created);
+
+            if (!poll->missed) {
+                poll->missed = 1;
+                poll->ahead = ngx_current_msec;
+                ngx_etcd_lock_client_check(lock_queue->client);
+            }
+
+            mutex->handlers->first(mutex);
+        }
+    }
+}
+
+
+static void
+ngx_etcd_lock_queue_read_done(ngx_etcd_range_t *range,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    ngx_etcd_lock_queue_t  *lock_queue = range->data;
+
+    lock_queue->poll.asking = 0;
+    lock_queue->poll.heard = ngx_current_msec;
+    lock_queue->poll.read = ngx_current_msec;
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_etcd_lock_queue_reconcile(lock_queue, response);
+        ngx_destroy_pool(pool);
+    }
+}
+
+
+ngx_int_t
+ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue)
+{
+    ngx_etcd_range_t            *range;
+    ngx_etcd_lock_queue_poll_t  *poll;
+
+    poll = &lock_queue->poll;
+
+    if (poll->asking
+        || (ngx_current_msec - poll->heard < NGX_ETCD_LOCK_QUEUE_QUIET
+            && ngx_current_msec - poll->read < NGX_ETCD_LOCK_QUEUE_DOUBT)
+        || ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
+           == NULL)
+    {
+        return NGX_DECLINED;
+    }
+
+    /* there may have been no memory for it before */
+
+    ngx_etcd_lock_queue_watch(lock_queue);
+
+    range = &poll->range;
+
+    ngx_etcd_lock_queue_request(lock_queue, &range->request);
+
+    range->cluster = lock_queue->client->cluster;
+    range->done = ngx_etcd_lock_queue_read_done;
+    range->data = lock_queue;
+
+    poll->asking = 1;
+
+    ngx_etcd_range_start(range);
+
+    return NGX_OK;
+}
