@@ -7,7 +7,6 @@ const PERIOD = 1000;         // ms from an answer to the next question
 const LONGEST = 5000;        // the same, where answers take long
 const SHARE = 5;             // at most one part in so many goes to updates
 const PATIENCE = 10000;      // ms for an answer
-const EVENTS = 64;
 const SPOKEN = 3;            // changes that are read out one by one
 
 const view = {
@@ -15,10 +14,116 @@ const view = {
     busy: false,
     timer: 0,
     last: null,              // the time of what is shown
-    before: new Map(),       // requests of each member, then
+    status: null,
+    at: 0,                   // its time, by nginx's clock
+    members: new Map(),      // each member, then
+    requests: new Map(),     // and of each upstream the requests
     seen: null,              // changes that were there then
-    only: '',                // one upstream's members
+    upstream: '',            // one upstream's members
+    service: '',             // and one of its services
+    member: '',              // which is open
+    back: null,              // what had the focus before
 };
+
+
+// A link to this page has the view behind its "#": what is open, searched for,
+// and sorted by.
+
+const inputs = { search: 'search', state: 'state', services: 'service',
+                 find: 'find' };
+
+function viewText() {
+    const text = new URLSearchParams();
+    const add = (name, value) => value && text.set(name, value);
+
+    for (const name of ['upstream', 'service', 'member']) {
+        add(name, view[name]);
+    }
+
+    for (const [name, id] of entries(inputs)) {
+        add(name, $(id).value);
+    }
+
+    for (const table of Object.values(tables)) {
+        add('sort.' + table.id, table.order);
+    }
+
+    return text.toString();
+}
+
+
+// "step": the way back leads to what was before
+
+function keepView(step) {
+    const text = viewText();
+
+    if (text !== location.hash.slice(1)) {
+        history[step ? 'pushState' : 'replaceState'](null, '', text
+            ? '#' + text : location.pathname + location.search);
+    }
+}
+
+
+function readView() {
+    const text = new URLSearchParams(location.hash.slice(1));
+
+    for (const name of ['upstream', 'service', 'member']) {
+        view[name] = text.get(name) || '';
+    }
+
+    for (const [name, id] of entries(inputs)) {
+        $(id).value = text.get(name) || '';
+    }
+
+    for (const table of Object.values(tables)) {
+        table.order = text.get('sort.' + table.id) || '';
+    }
+
+    draw();
+    askService();
+}
+
+
+function go(what) {
+    const next = { upstream: '', service: '', member: '', ...what };
+
+    if (next.upstream !== view.upstream || next.service !== view.service) {
+        tables.members.first = 0;
+    }
+
+    const opens = next.upstream && (next.upstream !== view.upstream
+                                    || next.service !== view.service);
+
+    if (opens && !view.upstream) {
+        view.back = document.activeElement;
+    }
+
+    if (opens) {
+        $('search').value = $('state').value = '';
+    }
+
+    Object.assign(view, next);
+    keepView(true);
+    draw();
+
+    if (opens && !view.member) {
+        jump('one');
+
+    } else if (!view.upstream) {
+        view.back?.focus();
+        view.back = null;
+    }
+
+    askService();
+    say(what.member ? '' : plural(tables.members.rows.length, 'member',
+                                  'members') + ' found');
+}
+
+
+function jump(id) {
+    $(id).focus();
+    $(id).scrollIntoView();
+}
 
 
 // cells and columns of our tables
@@ -38,49 +143,23 @@ function endpoints(cell) {
 
         line.append(' ');
 
-        const version = make(line, 'span');
+        const more = make(line, 'span');
 
         return [line, (endpoint) => {
             write(state, endpoint.state);
             set(state, 'className', 'badge ' + toneOf(endpoint.state));
             write(url, endpoint.url);
-            write(version, endpoint.version || '');
+            write(more, [endpoint.version, endpoint.error].filter(Boolean)
+                .join(' '));
         }];
     });
 }
 
 
-function upstreamName(cell) {
-    const button = make(cell, 'button');
-    let mine;
+const toggled = (id) => ({ upstream: view.upstream === id ? '' : id });
 
-    button.type = 'button';
-    button.onclick = () => choose(mine.id === view.only ? null : mine);
-
-    return (row) => {
-        mine = row;
-        write(button, row.name);
-        button.setAttribute('aria-pressed', String(row.id === view.only));
-    };
-}
-
-
-function serviceName(cell) {
-    const button = make(cell, 'button');
-    let mine;
-
-    button.type = 'button';
-    button.onclick = () => {
-        $('service').value = mine.name;
-        searchServices();
-    };
-
-    return (row) => {
-        mine = row;
-        write(button, row.name);
-    };
-}
-
+const openMember = ({ mid }) => go(
+    { upstream: view.upstream, service: view.service, member: mid });
 
 const numbers = (...names) => names.map(([name, label]) => (
     { name, label, className: 'num', cell: figure(name, count) }));
@@ -92,15 +171,60 @@ const coded = (name, label) => (
     { name, label, className: 'wide', cell: code(name) });
 
 const stated = (name, label) => (
-    { name, label, className: 'some', cell: badge((row) => row[name]) });
+    { name, label, className: 'some', cell: badge((row) => row[name]),
+      by: (row) => rankOf(row[name] ?? 'ok') });
 
 const timed = (name, label, show) => (
     { name, label, className: 'num', cell: figure(name, show) });
 
+const text = (name) => shown((row) => row[name] ?? '');
+
 
 const tables = {
+    problems: new Table('problems', 'Nothing.', [
+        { name: 'what', label: 'What', className: 'main',
+          cell: link('what', (row) => row.go ? go(row.go)
+                                             : jump(row.section)) },
+        { ...stated('word', 'State'), by: (row) => row.rank },
+        { name: 'why', label: 'Why', className: 'wide', cell: text('why') },
+    ], 'word'),
+
+    upstreams: new Table('upstreams', 'No upstream follows etcd.', [
+        named('Upstream', link('name', (row) => go(toggled(row.id)))),
+        stated('shown', 'State'),
+        coded('where', 'Prefix'),
+        { name: 'type', label: 'Type', className: 'wide some',
+          cell: text('type') },
+        ...numbers(['sets', 'Services'], ['up', 'Usable'],
+                   ['total', 'Members'], ['bad', 'Invalid'],
+                   ['waiting', 'Waiting']),
+        timed('rate', 'Req/s', rate),
+    ], 'shown'),
+
+    services: new Table('services', 'No service is found.', [
+        named('Service', link('name', (row) => go(
+            { upstream: row.of, service: row.name }))),
+        stated('state', 'State'),
+        { name: 'upstream', label: 'Upstream', className: 'wide some',
+          cell: text('upstream') },
+        ...numbers(['up', 'Up'], ['members', 'Members'], ['conns', 'Conns'],
+                   ['fails', 'Fails'], ['requests', 'Requests']),
+    ], 'state'),
+
+    members: new Table('members', 'No member is found.', [
+        { name: 'address', label: 'Address', className: 'main',
+          cell: link('address', openMember) },
+        stated('state', 'State'),
+        coded('key', 'Key'),
+        { name: 'upstream', label: 'Upstream', className: 'wide some',
+          cell: shown((row) => row.upstream + (row.near ? ', near' : '')) },
+        ...numbers(['weight', 'Weight'], ['conns', 'Conns'],
+                   ['fails', 'Fails'], ['requests', 'Requests']),
+        timed('rate', 'Req/s', rate),
+    ], 'state'),
+
     clusters: new Table('clusters', 'There is no etcd block.', [
-        named('Cluster', shown((row) => row.name)),
+        named('Cluster', text('name')),
         stated('state', 'State'),
         { name: 'endpoint', label: 'Endpoints', className: 'wide',
           cell: endpoints },
@@ -109,50 +233,28 @@ const tables = {
                    ['resyncs', 'Resyncs'], ['repairs', 'Repairs']),
     ], 'name'),
 
-    upstreams: new Table('upstreams', 'No upstream follows etcd.', [
-        named('Upstream', upstreamName),
-        { name: 'type', label: 'Type', className: 'some',
-          cell: shown((row) => row.type) },
-        coded('where', 'Prefix'),
-        ...numbers(['sets', 'Services'], ['up', 'Up'], ['total', 'Members'],
-                   ['bad', 'Invalid'], ['waiting', 'Waiting'],
-                   ['revision', 'Revision']),
-    ], 'name'),
-
-    services: new Table('services', 'No service is found.', [
-        named('Service', serviceName),
-        ...numbers(['up', 'Up'], ['members', 'Members'], ['conns', 'Conns'],
-                   ['fails', 'Fails'], ['requests', 'Requests']),
-    ], 'name'),
-
-    service: new Table('service-members', 'It has no members.', [
-        { name: 'address', label: 'Address', className: 'main',
-          cell: code('address') },
-        stated('state', 'State'),
+    invalid: new Table('invalid', 'None.', [
+        { name: 'upstream', label: 'Of', className: 'main',
+          cell: text('upstream') },
+        ...numbers(['mod_revision', 'Revision']),
         coded('key', 'Key'),
-        ...numbers(['weight', 'Weight'], ['conns', 'Conns'],
-                   ['fails', 'Fails'], ['requests', 'Requests']),
-    ], 'address'),
-
-    members: new Table('members', 'No member is found.', [
-        { name: 'address', label: 'Address', className: 'main',
-          cell: code('address') },
-        stated('state', 'State'),
-        coded('key', 'Key'),
-        { name: 'upstream', label: 'Upstream', className: 'wide some',
-          cell: shown((row) => row.upstream + (row.near ? ', near' : '')) },
-        ...numbers(['weight', 'Weight'], ['conns', 'Conns'],
-                   ['fails', 'Fails'], ['requests', 'Requests']),
-        timed('rate', 'Req/s', rate),
-        coded('lease', 'Lease'),
-    ], 'address'),
+        { name: 'reason', label: 'Reason', className: 'wide',
+          cell: text('reason') },
+    ], 'upstream'),
 
     elections: new Table('elections', 'None.', [
-        named('Election', shown((row) => row.name)),
-        { name: 'role', label: 'Here', className: 'some',
-          cell: badge((row) => row.role) },
+        named('Election', text('name')),
+        stated('role', 'Here'),
         coded('leader', 'Leader'),
         timed('remaining_ms', 'Lease left', (ms) => ms < 0 ? '–' : age(ms)),
+        ...numbers(['revision', 'Revision']),
+    ], 'name'),
+
+    variables: new Table('variables', 'None.', [
+        named('Variable', code('name')),
+        stated('state', 'State'),
+        coded('value', 'Value'),
+        coded('key', 'Key'),
         ...numbers(['revision', 'Revision']),
     ], 'name'),
 
@@ -168,223 +270,34 @@ const tables = {
           cell: code('lock') },
         stated('role', 'State'),
         { name: 'pid', label: 'Worker', className: 'some',
-          cell: shown((row) => row.pid) },
+          cell: text('pid') },
         timed('ms', 'Since', age),
         ...numbers(['waiting', 'Waiting'], ['token', 'Token']),
     ], 'lock'),
 
-    variables: new Table('variables', 'None.', [
-        named('Variable', code('name')),
-        stated('state', 'State'),
-        coded('value', 'Value'),
-        coded('key', 'Key'),
-        ...numbers(['revision', 'Revision']),
+    rest: new Table('rest', '', [
+        coded('name', 'Field'),
+        { name: 'value', label: 'Value', className: 'wide',
+          cell: text('value') },
     ], 'name'),
-
-    invalid: new Table('invalid', 'None.', [
-        { name: 'upstream', label: 'Of', className: 'main',
-          cell: shown((row) => row.upstream) },
-        ...numbers(['mod_revision', 'Revision']),
-        coded('key', 'Key'),
-        { name: 'reason', label: 'Reason', className: 'wide',
-          cell: shown((row) => row.reason) },
-    ], 'upstream'),
 };
 
 
-// what the JSON says, as rows
+// the sections with their numbers, which are links
 
-const entries = (object) => Object.entries(object || {});
-
-const byName = (object) => entries(object).map(
-    ([name, value]) => ({ ...value, name }));
-
-
-function upstreamType(module, { kind, failsafe, near_percent, prefer }) {
-    return module + (kind === 'leader' ? ' leader' : '')
-        + (failsafe ? ' (failsafe)' : '')
-        + (near_percent >= 0 ? `, ${near_percent} % ${prefer}` : '');
-}
-
-
-function upstreamsOf(status) {
-    const both = [['http', status.upstreams],
-                  ['stream', status.stream_upstreams]];
-
-    return both.flatMap(([module, list]) => entries(list).map(
-        ([name, upstream]) => {
-            const members = upstream.members || [];
-
-            return {
-                ...upstream, name, members,
-                id: module + ' ' + name,
-                type: upstreamType(module, upstream),
-                where: upstream.cluster + ' ' + upstream.prefix,
-                up: upstream.members
-                    && members.filter(({ state }) => state === 'up').length,
-                total: upstream.members && members.length,
-                bad: (upstream.invalid || []).length,
-            };
-        }));
-}
-
-
-function membersOf(upstreams, seconds) {
-    const now = new Map();
-    const rows = [];
-
-    for (const { id, name, members } of upstreams) {
-        for (const member of members) {
-            const key = `${id} ${member.address} ${member.key}`;
-            const more = member.requests - view.before.get(key);
-
-            member.id = id;
-            member.upstream = name;
-            member.rate = more >= 0 ? more / seconds : NaN;
-
-            now.set(key, member.requests);
-            rows.push(member);
-        }
-    }
-
-    view.before = now;
-
-    return rows;
-}
-
-
-function electionsOf(status) {
-    return byName(status.elections).map((row) => ({
-        ...row,
-        role: row.is_leader ? 'leads' : row.leader === null ? 'nobody'
-                                                            : 'follows',
-        leader: row.leader === null ? 'nobody is known to lead' : row.leader,
-    }));
-}
-
-
-// without a value: the default; a key with variables has many
-
-function variablesOf(status) {
-    return byName(status.variables).map((row) => ({
-        ...row,
-        value: row.values === undefined ? row.value ?? row.default
-            : `${row.values} of ${row.limit} keys`
-              + (row.unused ? `, ${row.unused} not used` : '')
-              + (row.invalid ? `, ${row.invalid} invalid` : ''),
-    }));
-}
-
-
-// what is refused, or not used, and members that fail their checks
-
-function unusedOf(upstreams, variables) {
-    return [
-        ...upstreams.flatMap(({ name, invalid, unused, members }) => [
-            ...(invalid || []),
-            ...(unused || []).filter((one) => one.key),
-            ...members.filter((one) => one.reason || /^un[hp]/.test(one.state))
-                .map((one) => ({
-                    reason: `check: ${one.check}, ${one.check_row} in a row`,
-                    ...one,
-                })),
-        ].map((row) => ({ ...row, upstream: name }))),
-        ...variables.filter((row) => row.reason).map((row) => ({
-            ...row, upstream: row.name, mod_revision: row.invalid_revision,
-        })),
-    ];
-}
-
-
-// workers of this nginx, by keys of locks
-
-function holdsOf(status) {
-    return byName(status.locks).flatMap(({ name, holders, waiters }) => {
-        const row = (one, role, ms) => ({
-            ...one, role, ms,
-            lock: one.key ? `${name}/${one.key}` : name,
-        });
-
-        return [
-            ...(holders || []).map((one) => row(one, 'holds', one.held_ms)),
-            ...(waiters || []).map((one) => row(one, 'waits', one.waiting_ms)),
-        ];
-    });
-}
-
-
-function eventsOf(status) {
-    const events = (status.events || []).slice();
-
-    events.sort((a, b) => a.time < b.time ? 1 : a.time > b.time ? -1 : 0);
-
-    return events.slice(0, EVENTS);
-}
-
-
-// the summary: [section, label, number, tone, what it says beside]
-
-function worst(rows) {
-    const states = rows.map((row) => row.state);
-
-    for (const tone of ['bad', 'warn', 'plain', 'ok']) {
-        const found = states.find((state) => toneOf(state) === tone);
-
-        if (found !== undefined) {
-            return [tone, found];
-        }
-    }
-
-    return ['', ''];
-}
-
-
-function summary(status, upstreams, members) {
-    const up = members.filter((member) => member.state === 'up').length;
-    const bad = upstreams.reduce((n, upstream) => n + upstream.bad, 0);
-    const requests = members.reduce((n, row) => n + (row.rate || 0), 0);
-    const elections = entries(status.elections);
-    const locks = entries(status.locks);
-    const led = elections.filter(([, election]) => election.is_leader).length;
-    const held = locks.reduce((n, [, lock]) => n + (lock.held || 0), 0);
-    const { size = 0, used = 0 } = status.zone || {};
-    const clusters = byName(status.clusters);
-
-    return [
-        ['clusters', 'Clusters', count(clusters.length), ...worst(clusters)],
-        ['upstreams', 'Upstreams', count(upstreams.length), 'plain',
-         rate(requests) + ' req/s'],
-        ['members', 'Members', count(members.length),
-         up === members.length ? 'ok' : 'warn',
-         up === members.length ? 'all up' : count(up) + ' up'],
-        ['elections', 'Elections', count(elections.length),
-         led ? 'ok' : 'plain', led ? 'leads in ' + count(led) : ''],
-        ['locks', 'Locks', count(locks.length), 'plain',
-         held ? count(held) + ' held' : ''],
-        ['invalid', 'Invalid', count(bad), bad ? 'bad' : 'plain', 'values'],
-        ['clusters', 'Zone', size ? (100 * used / size).toFixed(1) + ' %' : '–',
-         used > .9 * size ? 'bad' : 'plain',
-         'of ' + bytes(size)],
-    ];
-}
-
-
-const tiles = [];
+const chips = [];
 
 function showSummary(rows) {
-    pool(tiles, rows, ([target]) => {
-        const tile = make($('summary'), 'a');
-        const label = make(tile, 'span');
-        const figure = make(tile, 'b');
-        const note = make(tile, 'span');
+    pool(chips, rows, ([target]) => {
+        const chip = make($('summary'), 'a');
+        const label = make(chip, 'span');
+        const figure = make(chip, 'b');
 
-        tile.href = '#' + target;
+        chip.href = '#' + target;
 
-        return [tile, ([, name, value, tone, text]) => {
+        return [chip, ([, name, value]) => {
             write(label, name);
             write(figure, value);
-            set(note, 'className', 'tone ' + tone);
-            write(note, text);
         }];
     });
 }
@@ -397,17 +310,15 @@ const lines = [];
 function showEvents(events) {
     pool(lines, events.length ? events : [null], () => {
         const line = make($('events'), 'li');
-        const dot = make(line, 'i', 'dot');
         const time = make(line, 'time');
         const change = make(line, 'span', 'badge');
-        const where = make(line, 'div');
+        const where = make(line, 'small');
         const key = make(line, 'span', 'code clip');
 
         return [line, (event) => {
             const { change: word = 'none yet', upstream = '', revision } =
                 event || {};
 
-            set(dot, 'className', 'dot ' + toneOf(word));
             set(change, 'className', 'badge ' + toneOf(word));
             write(change, word);
             write(time, event ? stamp(event.time) : '');
@@ -416,24 +327,6 @@ function showEvents(events) {
             write(key, event ? event.key : '');
         }];
     });
-}
-
-
-// with the day, where it is another one
-
-function stamp(text) {
-    const date = new Date(text);
-
-    if (Number.isNaN(date.getTime())) {
-        return String(text);
-    }
-
-    const day = date.toDateString() === new Date().toDateString() ? ''
-        : date.toLocaleDateString('en-GB', { day: 'numeric',
-                                             month: 'short' }) + ' ';
-
-    return day + clock(date) + '.'
-        + String(date.getMilliseconds()).padStart(3, '0');
 }
 
 
@@ -455,170 +348,182 @@ function sayChanges(events) {
 }
 
 
-const wordsOf = (id) =>
-    $(id).value.toLowerCase().split(/\s+/).filter(Boolean);
+// what is searched for, in the rows of a table
+
+function matching(id, rows, textOf) {
+    const words = $(id).value.toLowerCase().split(/\s+/).filter(Boolean);
+
+    return words.length === 0 ? rows : rows.filter((row) => {
+        row.text ??= textOf(row).toLowerCase();
+
+        return words.every((word) => row.text.includes(word));
+    });
+}
 
 
-// who holds locks and who waits, with all words of the search
-
+let upstreams = [];
+let members = [];
+let service = null;          // the open one: its members, once they are known
 let holds = [];
 
-function showHolds() {
-    const words = wordsOf('find');
+const heldText = ({ lock, role, pid }) => `${lock}\n${role}\n${pid}`;
+const memberText = ({ key, address }) => `${key}\n${address}`;
 
-    tables.holds.show(holds.filter(({ lock, role, pid }) => {
-        const text = `${lock}\n${role}\n${pid}`.toLowerCase();
-
-        return words.every((word) => text.includes(word));
-    }));
-}
-
-
-function find() {
-    tables.holds.first = 0;
-    showHolds();
-    say(`${count(tables.holds.rows.length)} found`);
-}
-
-
-// members: those of one upstream, in one state, with all words of the search
-
-let members = [];
-
-function found() {
-    const words = wordsOf('search');
+function foundMembers() {
     const state = $('state').value;
+    const rows = view.service ? service?.members || [] : members;
 
-    return members.filter((member) => {
-        if (view.only && member.id !== view.only) {
-            return false;
-        }
-
-        if (state && member.state !== state) {
-            return false;
-        }
-
-        if (words.length === 0) {
-            return true;
-        }
-
-        member.text ??= `${member.key}\n${member.address}`.toLowerCase();
-
-        return words.every((word) => member.text.includes(word));
-    });
+    return matching('search', rows, memberText).filter((member) =>
+        (!view.upstream || member.id === view.upstream || view.service)
+        && (!state || member.state === state || state === '!'
+            && !/^(?:up|backup|shadowed)$/.test(member.state)));
 }
 
 
-function search() {
-    tables.members.first = 0;
-    tables.members.show(found());
-    say(plural(tables.members.rows.length, 'member', 'members') + ' found');
+function foundServices() {
+    return matching('service', services(), ({ name }) => name).filter(
+        ({ of }) => !view.upstream || of === view.upstream
+            || !upstreams.some(({ id, sets }) => id === view.upstream
+                                                 && sets !== undefined));
 }
 
 
-// the services of a prefix with variables: the first ones whose name has what
-// is in the box, and the one that has that name
+// the state, where a tab shows it
 
-const choices = [];
-let catalogs = [];
-let question = 0;
+const SHAPES = {
+    ok: "%3Ccircle cx='4' cy='4' r='3' fill='%232f8f57'/%3E",
+    warn: "%3Cpath d='M4 .5L8 7.5H0z' fill='%23d99000'/%3E",
+    bad: "%3Cpath d='M.5 .5h7v7h-7z' fill='%23d1291e'/%3E",
+};
 
-function showCatalogs(upstreams) {
-    catalogs = upstreams.filter((upstream) => upstream.sets !== undefined);
-
-    pool(choices, catalogs, () => {
-        const choice = make($('of'), 'option');
-
-        return [choice, (upstream) => {
-            write(choice, upstream.type + ' ' + upstream.name);
-            set(choice, 'value', upstream.id);
-        }];
-    });
-
-    set($('services'), 'hidden', catalogs.length === 0);
-    set($('of'), 'hidden', catalogs.length < 2);
-}
-
-
-async function askServices() {
-    const mine = ++question;
-    const chosen = catalogs.find(({ id }) => id === $('of').value)
-        || catalogs[0];
-
-    if (!chosen) {
-        return;
-    }
-
-    const status = await ask({ upstream: chosen.name,
-                               set: $('service').value.trim() });
-    const [found] = upstreamsOf(status).filter(({ id }) => id === chosen.id);
-
-    if (mine !== question) {
-        return;
-    }
-
-    tables.services.show(found?.list || []);
-    set($('service-members'), 'hidden', !found?.set);
-
-    if (found?.set) {
-        write($('service-members-title'), 'Service ' + found.set.prefix);
-        tables.service.show(found.set.members);
-    }
-}
-
-
-function searchServices() {
-    tables.services.first = 0;
-    askServices().then(
-        () => say(plural(tables.services.rows.length, 'service', 'services')
-                  + ' found'),
-        (error) => failed(error.message));
-}
-
-
-// null: all of them
-
-function choose(upstream) {
-    view.only = upstream ? upstream.id : '';
-    $('only').disabled = !upstream;
-    write($('only'), upstream ? `All upstreams (now: ${upstream.name})`
-                              : 'All upstreams');
-    tables.upstreams.draw();
-    search();
+function tell(tone, text) {
+    set(document, 'title', `${text} - nginx-etcd`);
+    set($('icon'), 'href', 'data:image/svg+xml,%3Csvg xmlns='
+        + `'${SVG}' viewBox='0 0 8 8'%3E${SHAPES[tone]}%3C/svg%3E`);
 }
 
 
 // the whole of it
 
 function show(status) {
+    const now = new Map();
+    const requests = new Map();
     const time = performance.now();
     const seconds = (time - view.time) / 1000;
-    const upstreams = upstreamsOf(status);
-    const variables = variablesOf(status);
-    const events = eventsOf(status);
 
-    view.time = time;
-    members = membersOf(upstreams, seconds);
+    upstreams = upstreamsOf(status);
+    members = upstreams.flatMap(
+        (upstream) => membersOf(upstream, view.members, now, view.at));
+    rated(members, view.time);
+
+    view.responses = false;
+
+    for (const upstream of upstreams) {
+        const { id, responses } = upstream;
+        const failed = responses && (responses['5xx'] || 0);
+        const then = view.requests.get(id) || {};
+
+        requests.set(id, { requests: upstream.requests, failed });
+        view.responses ||= responses !== undefined;
+
+        upstream.rate = upstream.sets === undefined
+            ? upstream.members.reduce((n, row) => n + (row.rate || 0), 0)
+            : more(upstream.requests, then.requests) / seconds;
+        upstream.errors = responses
+            ? more(failed, then.failed) / seconds
+            : upstream.members.reduce((n, row) => n + (row.fails || 0), 0);
+    }
+
+    Object.assign(view, { status, time, members: now, requests });
     holds = holdsOf(status);
+    draw();
+    sayChanges(eventsOf(status));
+
+    set(document.querySelector('main'), 'hidden', false);
+}
+
+
+// what an upstream is, or the services that were read of it
+
+function sumUp(upstream, all) {
+    const rows = all.filter(({ of }) => of === upstream.id);
+
+    if (upstream.sets === undefined || rows.length === 0) {
+        upstream.shown = upstream.state;
+        return;
+    }
+
+    const down = rows.filter(({ state }) => state === 'down').length;
+
+    upstream.up = rows.reduce((n, row) => n + row.up, 0);
+    upstream.total = rows.reduce((n, row) => n + row.members, 0);
+    upstream.shown = upstream.state || (down === 0 ? 'ok'
+        : down < rows.length ? 'degraded' : 'down');
+}
+
+
+function draw() {
+    const { status } = view;
+
+    if (!status) {
+        return;
+    }
+
+    const variables = variablesOf(status);
+    const unused = unusedOf(upstreams, variables);
+    const all = services();
+
+    upstreams.forEach((upstream) => sumUp(upstream, all));
+
+    const problems = problemsOf(status, { upstreams, variables, at: view.at,
+                                          services: all });
+    const worst = problems.length ? toneOf(problems[0].word) : 'ok';
+    const tone = worst === 'plain' ? 'warn' : worst;
 
     write($('about'), [`${status.version} in nginx ${status.nginx}`,
                        `agent ${status.agent?.pid}, configuration `
                        + status.agent?.epoch, location.host].join(' · '));
+    showSummary([
+        ['upstreams', 'Upstreams', count(upstreams.length)],
+        ...all.length ? [['services', 'Services', count(all.length)]] : [],
+        ['members', 'Members', count(members.length)],
+        ['clusters', 'Clusters', count(entries(status.clusters).length)],
+        ['invalid', 'Not used', count(unused.length)],
+        ['elections', 'Elections', count(entries(status.elections).length)],
+        ['variables', 'Variables', count(variables.length)],
+        ['locks', 'Locks', count(entries(status.locks).length)],
+        ['changes', 'Last changes', ''],
+    ]);
 
-    showSummary(summary(status, upstreams, members));
-    tables.clusters.show(byName(status.clusters));
+    tables.problems.show(problems);
+    set($('problems'), 'className', tone);
+    showTiles();
     tables.upstreams.show(upstreams);
-    showCatalogs(upstreams);
-    tables.members.show(found());
+    set($('services'), 'hidden',
+        !upstreams.some(({ sets }) => sets !== undefined));
+    tables.services.show(foundServices());
+    write($('swept'), [...sweeps.values()].every(({ at }) => at)
+          ? '' : 'not all are read yet');
+    showOne();
+    tables.members.show(foundMembers());
+    tables.clusters.show(byName(status.clusters));
+    tables.invalid.show(unused);
     tables.elections.show(electionsOf(status));
-    tables.locks.show(byName(status.locks));
-    showHolds();
     tables.variables.show(variables);
-    tables.invalid.show(unusedOf(upstreams, variables));
-    showEvents(events);
-    sayChanges(events);
+    tables.locks.show(byName(status.locks));
+    tables.holds.show(matching('find', holds, heldText));
+    showEvents(eventsOf(status));
+    showRest();
+    showMember();
+    tell(tone, headline(problems));
+}
 
-    set(document.querySelector('main'), 'hidden', false);
+
+function showRest() {
+    const open = $('all').getAttribute('aria-expanded') === 'true';
+
+    tables.rest.show(open ? [...fieldsOf(view.status, '', ['members'])] : []);
+    set(tables.rest.empty, 'hidden', true);
 }
 
 
@@ -635,19 +540,29 @@ function failed(reason) {
         ? ` What is shown is of ${clock(view.last)}.` : '';
 
     state('bad', view.last ? 'Data of ' + clock(view.last) : 'No data');
+    tell('bad', 'no data');
     write($('banner'), `No new data: ${reason}.${when}`);
     set($('banner'), 'hidden', false);
 }
 
 
-async function ask(what) {
+function address(what) {
     const url = new URL(location.pathname + location.search, location.origin);
 
     for (const [name, value] of entries({ ...what, format: 'json' })) {
         url.searchParams.set(name, value);
     }
 
-    const answer = await fetch(url, {
+    // nginx reads no plus as a space
+
+    url.search = url.search.replaceAll('+', '%20');
+
+    return url.href;
+}
+
+
+async function ask(what) {
+    const answer = await fetch(address(what), {
         cache: 'no-store',
         redirect: 'error',
         signal: AbortSignal.timeout(PATIENCE),
@@ -661,7 +576,21 @@ async function ask(what) {
         throw new Error(`nginx answers with status ${answer.status}`);
     }
 
+    view.at = Date.parse(answer.headers.get('Date')) || Date.now();
+
     return answer.json();
+}
+
+
+function live(status) {
+    const lost = byName(status.clusters).find(mute);
+
+    if (lost) {
+        state('bad', 'No answer from etcd');
+
+    } else {
+        state('ok', 'Live ' + clock(view.last));
+    }
 }
 
 
@@ -676,10 +605,21 @@ async function poll() {
     clearTimeout(view.timer);
 
     try {
-        show(await ask());
-        await askServices();
+        const status = await ask();
+
+        show(status);
+        await readService();
+
+        for (const upstream of upstreams) {
+            if (upstream.sets !== undefined) {
+                await sweep(upstream);
+            }
+        }
+
+        record(status);
+        draw();
         view.last = new Date();
-        state('ok', 'Live ' + clock(view.last));
+        live(status);
         set($('banner'), 'hidden', true);
 
     } catch (error) {
@@ -711,29 +651,75 @@ function pause(paused) {
 }
 
 
-for (const word of ['', 'up', 'backup', 'drain', 'down', 'unresolved',
-                    'unproven', 'unhealthy', 'ejected', 'held'])
-{
-    make($('state'), 'option', '', word || 'All states').value = word;
+function searched(id, table, one, many) {
+    $(id).oninput = () => {
+        table.first = 0;
+        keepView();
+        draw();
+        say(plural(table.rows.length, one, many) + ' found');
+    };
 }
 
+
+for (const [word, label] of [['', 'All states'], ['!', 'Not usable'],
+    ...['up', 'backup', 'busy', 'failing', 'ejected', 'unhealthy', 'unproven',
+        'drained', 'down', 'unresolved', 'held', 'shadowed']
+        .map((state) => [state, state])])
+{
+    make($('state'), 'option', '', label).value = word;
+}
+
+searched('search', tables.members, 'member', 'members');
+searched('state', tables.members, 'member', 'members');
+searched('service', tables.services, 'service', 'services');
+searched('find', tables.holds, 'row', 'rows');
+
 $('pause').onclick = () => pause(!view.paused);
-$('search').oninput = search;
-$('find').oninput = find;
-$('service').oninput = searchServices;
-$('of').onchange = searchServices;
-$('state').onchange = search;
-$('only').onclick = () => choose(null);
+$('only').onclick = () => go({});
+document.querySelector('#one .close').onclick = () => go({});
+document.querySelector('#member .close').onclick = () => $('member').close();
+
+$('member').onclose = () => view.member && go(
+    { upstream: view.upstream, service: view.service });
+
+$('all').onclick = () => {
+    $('all').setAttribute('aria-expanded', String(
+        $('all').getAttribute('aria-expanded') !== 'true'));
+    showRest();
+};
 
 document.onvisibilitychange = poll;
+onpopstate = readView;
 
-document.onkeydown = (event) => {
-    if (event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey
-        && !event.target.closest('input, select'))
-    {
+
+// Links within the page leave the view as it is.
+
+document.onclick = (event) => {
+    const link = event.target.closest('a[href^="#"]');
+
+    if (link) {
         event.preventDefault();
-        $('search').focus();
+        jump(link.getAttribute('href').slice(1));
     }
 };
 
+$('member').onclick = (event) =>
+    event.target === $('member') && $('member').close();
+
+
+document.onkeydown = (event) => {
+    const typing = event.target.closest('input, select, dialog');
+
+    if (event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey
+        && !typing)
+    {
+        event.preventDefault();
+        $('search').focus();
+
+    } else if (event.key === 'Escape' && !typing && view.upstream) {
+        go(view.service ? { upstream: view.upstream } : {});
+    }
+};
+
+readView();
 poll();

@@ -4,33 +4,40 @@
 // and turn pages.
 
 const PAGE = 50;             // rows of a table
+const SHORT = 15;            // of one before those of upstreams and members
 
 
 const $ = (id) => document.getElementById(id);
 
 
-// words and numbers
+// words, numbers
 
 const number = new Intl.NumberFormat('en');
 
 const TONES = {
-    ok: ['up', 'synced', 'connected', 'add', 'leads', 'holds'],
-    warn: ['drain', 'connecting', 'syncing', 'stale', 'idle', 'update',
-           'unproven', 'waits', 'held'],
     bad: ['down', 'failed', 'unauthorized', 'denied', 'zone full',
-          'unresolved', 'invalid', 'unhealthy', 'ejected'],
+          'no answer', 'unresolved', 'invalid', 'unhealthy', 'ejected',
+          'failing', 'stale'],
+    warn: ['drained', 'busy', 'connecting', 'syncing', 'update', 'unproven',
+           'waits', 'held', 'degraded', 'nobody', 'notice'],
+    plain: [],
+    ok: ['up', 'ok', 'synced', 'connected', 'add', 'leads', 'holds'],
 };
 
 const tones = new Map(Object.entries(TONES).flatMap(
-    ([tone, words]) => words.map((word) => [word, tone])));
+    ([tone, words]) => words.map((w) => [w, tone])));
 
 const toneOf = (word) => tones.get(word) || 'plain';
+
+// what is sorted by this has the worst first
+
+const rankOf = (word) => Object.keys(TONES).indexOf(toneOf(word));
 
 const count = (n) => Number.isFinite(n) ? number.format(n) : '–';
 
 const plural = (n, one, many) => count(n) + ' ' + (n === 1 ? one : many);
 
-const clock = (date) => date.toLocaleTimeString('en-GB');
+const clock = (date) => new Date(date).toLocaleTimeString('en-GB');
 
 
 function rate(n) {
@@ -46,6 +53,11 @@ function age(ms) {
         : ms < 6000000 ? Math.round(ms / 60000) + ' min'
         : Math.round(ms / 3600000) + ' h';
 }
+
+
+// whole seconds, as in a sentence
+
+const span = (s) => s < 100 ? Math.round(s) + ' s' : age(1000 * s);
 
 
 function bytes(n) {
@@ -73,6 +85,29 @@ function order(text) {
 
     return made;
 }
+
+
+// A word of a shell, in which nothing is a command, and no byte controls the
+// terminal that it is pasted into.
+
+function quoted(text) {
+    if (/^[\w/.:@%+=,-]+$/.test(text)) {
+        return text;
+    }
+
+    if (/^[ -~]*$/.test(text)) {
+        return "'" + text.replaceAll("'", "'\\''") + "'";
+    }
+
+    return "$'" + Array.from(new TextEncoder().encode(text), (byte) =>
+        byte < 32 || byte > 126 || byte === 39 || byte === 92
+            ? '\\x' + byte.toString(16).padStart(2, '0')
+            : String.fromCharCode(byte)).join('') + "'";
+}
+
+
+const rankable = (value) => typeof value === 'string' ? order(value)
+    : Number.isFinite(value) ? value : -Infinity;
 
 
 // elements
@@ -132,6 +167,19 @@ const code = (name) => (cell) => {
     };
 };
 
+const link = (name, go) => (cell) => {
+    const button = make(cell, 'button', 'code');
+    let mine;
+
+    button.type = 'button';
+    button.onclick = () => go(mine);
+
+    return (row) => {
+        mine = row;
+        write(button, String(row[name] ?? ''));
+    };
+};
+
 const badge = (get) => (cell) => {
     const box = make(cell, 'span', 'badge');
 
@@ -166,19 +214,23 @@ function pool(elements, rows, create) {
 
 
 // Tables.  A column is { name, label, cell, and maybe className and by: what
-// the rows are sorted by }.
+// the rows are sorted by }; then by what the first column has.
 
 class Table {
 
     constructor(id, none, columns, first) {
         const section = $(id);
 
+        this.id = id;
+        this.page = /^(?:problems|services)$/.test(id) ? SHORT : PAGE;
+        this.usual = columns.find((column) => column.name === first);
+
         this.columns = columns;
         this.rows = [];
         this.lines = [];
         this.first = 0;
         this.none = none;
-        this.sorted = columns.find((column) => column.name === first);
+        this.sorted = this.usual;
         this.down = false;
 
         this.table = make(section, 'table');
@@ -217,8 +269,8 @@ class Table {
     makeFoot(section) {
         this.foot = make(section, 'div', 'foot');
         this.range = make(this.foot, 'span');
-        this.back = this.turn('Previous', -PAGE);
-        this.forth = this.turn('Next', PAGE);
+        this.back = this.turn('Previous', -this.page);
+        this.forth = this.turn('Next', this.page);
     }
 
     turn(label, rows) {
@@ -237,10 +289,31 @@ class Table {
     sort(column) {
         this.down = this.sorted === column && !this.down;
         this.sorted = column;
+        this.resort();
+        keepView();
+        say(`Sorted by ${column.label}, ${this.down ? 'de' : 'a'}scending`);
+    }
+
+    // how it is sorted: '' if as ever, else a column, with '-' if descending
+
+    get order() {
+        return this.sorted === this.usual && !this.down ? ''
+            : (this.down ? '-' : '') + this.sorted.name;
+    }
+
+    set order(text) {
+        const name = text.replace('-', '');
+
+        this.down = text !== name;
+        this.sorted = this.columns.find((column) => column.name === name)
+            || this.usual;
+        this.resort();
+    }
+
+    resort() {
         this.first = 0;
         this.showSorted();
         this.show(this.rows);
-        say(`Sorted by ${column.label}, ${this.down ? 'de' : 'a'}scending`);
     }
 
     showSorted() {
@@ -254,32 +327,28 @@ class Table {
         }
     }
 
-    // all rows there are; those that agree keep the order they come in
-
     show(rows) {
         const { name, by } = this.sorted;
+        const second = this.columns[0].name;
         const sign = this.down ? -1 : 1;
         const key = by || ((row) => row[name]);
-        const keyed = rows.map((row) => {
-            const value = key(row);
+        const keyed = rows.map((row) => [rankable(key(row)),
+                                         rankable(row[second]), row]);
 
-            return [typeof value === 'string' ? order(value)
-                    : Number.isFinite(value) ? value : -Infinity, row];
-        });
+        keyed.sort(([a, c], [b, d]) => a < b ? -sign : a > b ? sign
+                   : c < d ? -1 : c > d ? 1 : 0);
 
-        keyed.sort(([a], [b]) => a < b ? -sign : a > b ? sign : 0);
-
-        this.rows = keyed.map(([, row]) => row);
+        this.rows = keyed.map(([, , row]) => row);
         this.draw();
     }
 
     draw() {
         const n = this.rows.length;
-        const last = n ? Math.floor((n - 1) / PAGE) * PAGE : 0;
+        const last = n ? Math.floor((n - 1) / this.page) * this.page : 0;
 
         this.first = Math.max(0, Math.min(this.first, last));
 
-        const end = Math.min(this.first + PAGE, n);
+        const end = Math.min(this.first + this.page, n);
 
         pool(this.lines, this.rows.slice(this.first, end),
              () => this.makeLine());
@@ -287,7 +356,7 @@ class Table {
         set(this.table, 'hidden', n === 0);
         set(this.table, 'className', n < 2 ? 'few' : '');
         set(this.empty, 'hidden', n !== 0);
-        set(this.foot, 'hidden', n <= PAGE);
+        set(this.foot, 'hidden', n <= this.page);
         set(this.back, 'disabled', this.first === 0);
         set(this.forth, 'disabled', end === n);
         write(this.range, `${count(this.first + 1)}–${count(end)} of `

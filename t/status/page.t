@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # The status as a page, in a browser: its conditions and headers, its contents
-# while members come and go; and keys and values of etcd stay text.
+# while members come and go; and keys and values of etcd stay text.  Of what it
+# says of a state: page_view.t.
 
 use strict;
 use warnings;
@@ -13,7 +14,6 @@ use JSON::PP;
 use Test::More;
 
 use Backend;
-use Becomes;
 use Browser;
 use Etcd;
 use Finish;
@@ -29,6 +29,14 @@ use constant {
     SEARCH => 100,              # ms
     TAB    => "\x{E004}",
     ENTER  => "\x{E007}",
+
+    # bytes: the page has what tells a state, its reason and its cause, the view
+    # of a member, and lines of the last minutes; it is sent without comments
+    # and indents, once for each time it is opened
+
+    PAGE   => 60_000,
+
+    SCRIPTS => 5,
 };
 
 my $evil = '<script>document.title = "run"</script>';
@@ -129,7 +137,7 @@ my $page = $nginx->get('/html');
 my $policy = $page->{headers}{'content-security-policy'};
 
 is($page->{status}, 200, 'the page');
-cmp_ok(length($page->{body}), '<', 42_000, 'is small');
+cmp_ok(length($page->{body}), '<', PAGE, 'is small');
 is(scalar(() = $page->{body} =~ /(?:https?:)?\/\/\w+\./g), 1,
    'and names no other place, but for the name of SVG');
 like($policy, qr/^default-src 'none'; script-src (?:'sha256-[^']+' ?)+; style-/,
@@ -158,27 +166,29 @@ like($head, qr/\r\n\r\n\z/, 'without a body');
 my $browser = Browser->start();
 my $url = 'http://127.0.0.1:' . $nginx->port . '/status';
 
-# the texts of elements that a selector finds and shows
-
-sub texts {
-    my ($selector) = @_;
-
-    return @{ $browser->execute(<<'EOF_SCRIPT', $selector) };
-return [...document.querySelectorAll(arguments[0])]
-    .filter((element) => element.getClientRects().length)
-    .map((element) => element.textContent);
-EOF_SCRIPT
-}
-
-sub text { join('|', texts(@_)) }
+sub texts { $browser->texts(@_) }
+sub text { $browser->text(@_) }
+sub reads { $browser->reads(@_) }
 sub count { scalar(texts(@_)) }
 
-sub reads {
-    my ($selector, $wanted, $name) = @_;
+# Members that are up come by address: ours, and another.
 
-    local $Test::Builder::Level = $Test::Builder::Level + 1;
+sub up {
+    my ($other) = @_;
 
-    return becomes { text($selector) } $wanted, $name, 20;
+    my $number = sub { join('.', map { sprintf('%05d', $_) } $_[0] =~ /\d+/g) };
+
+    return sort { $number->($a) cmp $number->($b) } $one->address, $other;
+}
+
+sub up_place { (up($_[0]))[0] eq $_[0] ? 1 : 2 }
+
+sub type_in {
+    $browser->execute(<<'EOF_SCRIPT', @_);
+const input = document.getElementById(arguments[0]);
+input.value = arguments[1];
+input.dispatchEvent(new Event('input'));
+EOF_SCRIPT
 }
 
 # The page polls by itself every second; this call polls once, to its end.
@@ -192,13 +202,15 @@ wait_for { $nginx->status->{elections}{jobs}{is_leader} } 10, 'a leader';
 
 $browser->open($url);
 reads('#members td.wide.some', 'api|api', 'members are shown');
-is(text('#clusters td.main'), 'away|default', 'clusters');
+
+reads('#clusters td.main', 'away|default', 'clusters');
 reads('#clusters td:nth-child(2)', 'connecting|synced', 'their states');
 is(text('#clusters td.list .code'), '127.0.0.1:1|' . $etcd->url,
    'and endpoints');
-is(text('#upstreams td.main'), 'api|away|many', 'upstreams');
-is(text('#upstreams td:nth-child(3)'), 'default /services/api/|'
-   . 'away /services/away/|default /services/many/', 'and their prefixes');
+is(text('#upstreams td.main'), 'away|many|api', 'upstreams, the worst first');
+is(text('#upstreams td:nth-child(2)'), 'down|down|ok', 'their states');
+is(text('#upstreams td:nth-child(3)'), 'away /services/away/|'
+   . 'default /services/many/|default /services/api/', 'and their prefixes');
 is(text('#elections td:nth-child(-n+3)'), 'jobs|leads|web1', 'an election');
 ok(wait_for(sub { text('#elections td:nth-child(4)') =~ /^\d\.\d s$/ }, 10,
             'a lease'), 'with its lease');
@@ -207,18 +219,19 @@ is(text('#variables td:nth-child(-n+4)'), '$rate|default|none|/flags/rate',
 is(text('#locks .empty'), 'None.', 'no locks');
 is(text('#holds .empty'), 'Nobody.', 'and nobody who holds one');
 is(text('#events .badge'), 'add|add', 'changes');
-is(text('#members td:nth-child(2)'), 'up|backup', 'states');
-is(text('#members td:nth-child(5)'), '1|7', 'weights');
+is(text('#members td:nth-child(2)'), 'backup|up',
+   'states, those that get all requests last');
+is(text('#members td:nth-child(5)'), '7|1', 'weights');
 
 # Members come and go while the page is open.
 
 $nginx->get('/to') for 1 .. 3;
-reads('#members td:nth-child(8)', '3|0', 'requests are counted');
+reads('#members td:nth-child(8)', '0|3', 'requests are counted');
 $etcd->put("/services/api/$evil", '127.0.0.3:80');
-reads('#members td.main', $one->address . '|127.0.0.2:80|127.0.0.3:80',
+reads('#members td.main', join('|', '127.0.0.2:80', up('127.0.0.3:80')),
       'a member comes');
-is((texts('#members td:nth-child(3)'))[2], "/services/api/$evil",
-   'whose key is shown as it is');
+is((texts('#members td:nth-child(3)'))[up_place('127.0.0.3:80')],
+   "/services/api/$evil", 'whose key is shown as it is');
 is((texts('#events .code'))[0], "/services/api/$evil", 'in the changes, too');
 reads('#said', "api: add /services/api/$evil", 'and is read out');
 $etcd->put('/services/api/bad', "a $evil");
@@ -229,11 +242,12 @@ reads('#invalid td.main', '$rate|api', 'so is a variable\'s');
 $etcd->put('/flags/rate', $evil);
 reads('#variables td:nth-child(3)', $evil, 'a variable has a value');
 reads('#invalid td.main', 'api', 'which is used');
-is($browser->execute('return document.title'), 'nginx-etcd', 'nothing runs');
-is($browser->execute('return document.scripts.length'), 2,
+like($browser->execute('return document.title'), qr/ - nginx-etcd\z/,
+     'nothing runs');
+is($browser->execute('return document.scripts.length'), SCRIPTS,
    'no script has come');
 $etcd->del("/services/api/$evil");
-reads('#members td.main', $one->address . '|127.0.0.2:80', 'a member goes');
+reads('#members td.main', '127.0.0.2:80|' . $one->address, 'a member goes');
 
 my $two = '{"address":"127.0.0.2:80","weight":7,"backup":true';
 
@@ -251,7 +265,7 @@ is($browser->execute('return document.activeElement.id'), 'search',
    '/ goes to the search');
 $browser->press(qw(a p i / 2));
 reads('#members td.main', '127.0.0.2:80', 'what is typed is searched for');
-$browser->execute('document.querySelector("#search").value = ""; search()');
+type_in('search', '');
 is(count('#members tbody tr'), 2, 'or not');
 $browser->execute('document.querySelector(".skip").focus()');
 $browser->press(ENTER);
@@ -260,7 +274,7 @@ is($browser->execute('return document.activeElement.id'), 'members',
 $browser->press((TAB) x 3);
 is($browser->execute('return document.activeElement.textContent'), 'Address',
    'Tab goes to the heads of columns');
-is(text('#members th[aria-sort=ascending]'), 'Address', 'one is sorted by');
+is(text('#members th[aria-sort=ascending]'), 'State', 'one is sorted by');
 
 my ($outline) = $browser->execute(
     'return getComputedStyle(document.activeElement).outlineStyle');
@@ -278,23 +292,15 @@ is(text('#members th[aria-sort=descending]'), 'Weight', 'as it says');
 # one upstream, one state
 
 $browser->execute('scrollTo(0, 0)');
-$browser->click('#upstreams tbody tr:nth-child(2) button');
+$browser->click('#upstreams tbody tr:nth-child(1) button');
 is(text('#members .empty'), 'No member is found.', 'one upstream\'s members');
 $browser->click('#only');
 is(count('#members tbody tr'), 2, 'those of all');
 
 
-sub choose_state {
-    $browser->execute(<<'EOF_SCRIPT', @_);
-const select = document.querySelector('#state');
-select.value = arguments[0];
-select.dispatchEvent(new Event('change'));
-EOF_SCRIPT
-}
-
-choose_state('backup');
+type_in('state', 'backup');
 is(text('#members td.main'), '127.0.0.2:80', 'those in one state');
-choose_state('');
+type_in('state', '');
 is(count('#members tbody tr'), 2, 'in any');
 
 # The page asks for nothing while it is paused, or hidden.
@@ -330,6 +336,7 @@ is(count('#members tbody tr'), 2, 'and it does when it is seen again');
 
 $browser->click('#pause');
 wait_for { !$browser->execute('return view.busy') } 10, 'an answer';
+$browser->execute('scrollTo(0, 0)');
 $browser->click('#members th button');
 $browser->execute('show(JSON.parse(arguments[0]))', encode_json({
     locks => {
@@ -355,26 +362,18 @@ is(text('#locks td') =~ s/\x{2013}/-/gr, '/locks/a|-|-|-|-|-|-'
 is(text('#holds td') =~ s/\x{2013}/-/gr, '/locks/b|waits|4276|-|-|-'
    . "|/locks/b/$evil|holds|4274|1.2 s|-|17|/locks/b/$evil|waits|4275|0.3 s"
    . '|12|-', 'who holds, and who waits: as it is');
-is($browser->execute('return document.scripts.length'), 2, 'no script in that');
+is($browser->execute('return document.scripts.length'), SCRIPTS,
+   'no script in that');
 
 
-sub find_holds {
-    $browser->execute(<<'EOF_SCRIPT', @_);
-const find = document.querySelector('#find');
-find.value = arguments[0];
-find.dispatchEvent(new Event('input'));
-EOF_SCRIPT
-}
-
-
-find_holds('SCRIPT 4274');
+type_in('find', 'SCRIPT 4274');
 is(text('#holds td.main'), "/locks/b/$evil", 'they are searched');
-is(text('#said'), '1 found', 'which is read out');
-find_holds('waits');
+is(text('#said'), '1 row found', 'which is read out');
+type_in('find', 'waits');
 is(text('#holds td.some'), 'waits|4276|waits|4275', 'by what they do');
-find_holds('nobody');
+type_in('find', 'nobody');
 is(text('#holds .empty'), 'Nobody.', 'and not found');
-find_holds('');
+type_in('find', '');
 is(text('#members td.main'), '127.0.0.9:80|127.0.0.10:80',
    'numbers in addresses are in order');
 is(text('#members .badge'), 'new|unresolved', 'other states');
@@ -447,7 +446,7 @@ ok(wait_for(sub { search_time() < SEARCH }, 60, 'a quick search'),
    'a search among them takes less than a tenth of a second');
 is(count('#members tbody tr'), 11, 'and are found');
 
-$browser->execute('document.querySelector("#search").value = ""; search()');
+type_in('search', '');
 $browser->click('#members .foot button:last-child');
 like(text('#members .foot span'), qr/^51\W100 of 10,002$/, 'the next page');
 is(count('#members tbody tr'), ROWS, 'is as long');
