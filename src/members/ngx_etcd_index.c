@@ -620,16 +620,15 @@ ngx_etcd_index_add(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     ngx_etcd_reg_t  *reg;
 
     if (key == NULL) {
-        return ngx_etcd_slot_index_add(&index->slots, &index->statics, known,
-                                       slot);
+        return ngx_etcd_slot_index_add(&index->slots, NULL, &index->statics,
+                                       known, slot);
     }
 
     first = (key->regs == NULL && !key->gone);
 
-    reg = ngx_etcd_slot_index_add(&index->slots, &key->regs, known, slot);
+    reg = ngx_etcd_slot_index_add(&index->slots, key, &key->regs, known, slot);
 
     if (reg != NULL) {
-        reg->key = key;
         index->live += first;
         ngx_etcd_index_touch(index, key);
     }

@@ -280,7 +280,6 @@ ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
 
     o->op = op;
     o->slot = slot;
-    o->serial = 0;
     o->entry = 0;
     o->old = old;
     o->shown = 0;
@@ -376,7 +375,6 @@ ngx_etcd_member_diff_member(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 static void
 ngx_etcd_member_diff_shown(ngx_etcd_op_t *op, ngx_etcd_reg_t *reg)
 {
-    op->serial = ngx_etcd_newest_serial(&reg->node);
     op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 }
 
@@ -521,7 +519,6 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
         key->entry.lease = kv->lease;
     }
 
-    known.serial = 0;
     known.revision = data.mod_revision;
     known.hash = ngx_etcd_slot_index_hash(payload, data.len,
                                           data.create_revision);
@@ -534,7 +531,7 @@ ngx_etcd_member_diff_register(ngx_etcd_member_diff_t *diff,
 
         if (reg->hash == known.hash) {
 
-            if (reg->node.revision == known.revision && !reg->gone) {
+            if (reg->revision == known.revision && !reg->gone) {
                 return NGX_OK;
             }
 
@@ -584,7 +581,7 @@ ngx_etcd_member_diff_replace(ngx_etcd_member_diff_t *diff,
     data.payload = payload;
     data.len = len;
     data.create_revision = key->entry.create_revision;
-    data.mod_revision = reg->node.revision;
+    data.mod_revision = reg->revision;
     data.lease = key->entry.lease;
     data.gone = reg->gone;
 

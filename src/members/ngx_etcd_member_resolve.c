@@ -119,7 +119,7 @@ ngx_etcd_member_resolve_members(ngx_etcd_member_diff_t *diff,
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
         kv->mod_revision = ngx_max(kv->mod_revision,
-                                   (int64_t) reg->node.revision);
+                                   (int64_t) reg->revision);
 
         if (ngx_etcd_member_resolve_read(diff, reg, payload, &record)
             != NGX_OK)

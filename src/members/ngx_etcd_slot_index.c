@@ -12,15 +12,13 @@
 #include <ngx_etcd_slot_index.h>
 
 
-#define ngx_etcd_slot_index_reg(n)                                             \
-    ((ngx_etcd_reg_t *) ((u_char *) (n) - offsetof(ngx_etcd_reg_t, node)))
-
-
 /* An address in use; all its registrations have its slot. */
 
 struct ngx_etcd_slot_address_s {
     ngx_str_t            bytes;        /* first */
-    ngx_etcd_node_t     *newest;       /* tree of all registrations */
+    ngx_etcd_node_t     *newest;       /* treap of all registrations, the newest
+                                          one is the rightmost: thousands of
+                                          keys may register one address */
     ngx_etcd_reg_t      *selected;     /* on slots->selected; NULL: none */
 };
 
@@ -86,10 +84,92 @@ ngx_etcd_slot_index_bytes(u_char *sockaddr, socklen_t socklen)
 }
 
 
+static ngx_int_t
+ngx_etcd_slot_index_compare(ngx_etcd_node_t *one, ngx_etcd_node_t *two)
+{
+    ngx_int_t        rc;
+    ngx_str_t       *a, *b;
+    ngx_etcd_reg_t  *r, *s;
+
+    r = (ngx_etcd_reg_t *) one;
+    s = (ngx_etcd_reg_t *) two;
+
+    if (r->revision != s->revision) {
+        return (r->revision < s->revision) ? -1 : 1;
+    }
+
+    a = r->key;
+    b = s->key;
+
+    if (a != b) {
+        if (a == NULL || b == NULL) {
+            return (a == NULL) ? -1 : 1;
+        }
+
+        rc = ngx_memn2cmp(a->data, b->data, a->len, b->len);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+
+    return (one < two) ? -1 : (one > two);
+}
+
+
+/* A treap for each address takes as much memory as its nodes: the root does. */
+
+static ngx_etcd_treap_t
+ngx_etcd_slot_index_treap(ngx_etcd_slot_address_t *address)
+{
+    ngx_etcd_treap_t  treap;
+
+    treap.root = address->newest;
+    treap.compare = ngx_etcd_slot_index_compare;
+    treap.update = NULL;
+
+    return treap;
+}
+
+
+static void
+ngx_etcd_slot_index_insert(ngx_etcd_slot_address_t *address,
+    ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_treap_t  treap;
+
+    treap = ngx_etcd_slot_index_treap(address);
+
+    ngx_etcd_treap_insert(&treap, &reg->node);
+
+    address->newest = treap.root;
+}
+
+
+static void
+ngx_etcd_slot_index_take(ngx_etcd_slot_address_t *address, ngx_etcd_reg_t *reg)
+{
+    ngx_etcd_treap_t  treap;
+
+    treap = ngx_etcd_slot_index_treap(address);
+
+    ngx_etcd_treap_remove(&treap, &reg->node);
+
+    address->newest = treap.root;
+}
+
+
 ngx_etcd_reg_t *
 ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address)
 {
-    return ngx_etcd_slot_index_reg(ngx_etcd_newest_first(address->newest));
+    ngx_etcd_node_t  *node;
+
+    node = address->newest;
+
+    while (node->right != NULL) {
+        node = node->right;
+    }
+
+    return (ngx_etcd_reg_t *) node;
 }
 
 
@@ -169,7 +249,6 @@ ngx_etcd_slot_index_entry(ngx_etcd_slot_entry_t *known, ngx_etcd_zone_t *zone,
     ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(entry));
 
     known->entry = ngx_etcd_zone_number(zone, entry);
-    known->serial = entry->serial;
     known->revision = entry->mod_revision;
     known->hash = ngx_etcd_slot_index_hash(ngx_etcd_entry_payload(entry),
                                            entry->len, entry->create_revision);
@@ -202,7 +281,7 @@ ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
         }
     }
 
-    ngx_etcd_newest_insert(&address->newest, &reg->node);
+    ngx_etcd_slot_index_insert(address, reg);
     reg->address = address;
 
     slots->nregs++;
@@ -212,10 +291,9 @@ ngx_etcd_slot_index_hold(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
 
 
 ngx_etcd_reg_t *
-ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
-    ngx_etcd_slot_entry_t *known, uint32_t slot)
+ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, void *key,
+    ngx_etcd_reg_t **list, ngx_etcd_slot_entry_t *known, uint32_t slot)
 {
-    uint32_t         serial;
     ngx_str_t        bytes;
     ngx_etcd_reg_t  *reg;
 
@@ -227,13 +305,8 @@ ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
     reg->entry = known->entry;
     reg->hash = known->hash;
     reg->slot = slot;
-    reg->node.revision = known->revision;
-
-    /* an entry gets its serial when it is published */
-
-    serial = known->serial ? known->serial : ++slots->serial;
-    slots->serial = ngx_max(slots->serial, serial);
-    ngx_etcd_newest_serial(&reg->node) = serial;
+    reg->key = key;
+    reg->revision = known->revision;
 
     bytes = ngx_etcd_slot_index_bytes(known->sockaddr, known->socklen);
 
@@ -320,7 +393,7 @@ ngx_etcd_slot_index_each(ngx_etcd_slot_index_t *slots, u_char *sockaddr,
     address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
 
     if (address != NULL) {
-        ngx_memzero(&treap, sizeof(ngx_etcd_treap_t));
+        treap = ngx_etcd_slot_index_treap(address);
         ngx_etcd_treap_each(&treap, address->newest, handler, data);
     }
 }
@@ -330,17 +403,12 @@ void
 ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg,
     uint64_t revision)
 {
-    ngx_etcd_node_t  **newest;
-
-    newest = &reg->address->newest;
-
-    ngx_etcd_newest_remove(newest, &reg->node);
+    ngx_etcd_slot_index_take(reg->address, reg);
 
     reg->gone = 0;
-    reg->node.revision = revision;
-    ngx_etcd_newest_serial(&reg->node) = ++slots->serial;
+    reg->revision = revision;
 
-    ngx_etcd_newest_insert(newest, &reg->node);
+    ngx_etcd_slot_index_insert(reg->address, reg);
 }
 
 
@@ -356,7 +424,7 @@ ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
         address->selected = NULL;
     }
 
-    ngx_etcd_newest_remove(&address->newest, &reg->node);
+    ngx_etcd_slot_index_take(address, reg);
 
     if (address->newest != NULL) {
         return ngx_etcd_slot_index_newest(address)->entry;

@@ -16,8 +16,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_hash_table.h>
-#include <ngx_etcd_newest.h>
 #include <ngx_etcd_member_set.h>
+#include <ngx_etcd_treap.h>
 
 
 typedef struct ngx_etcd_reg_s           ngx_etcd_reg_t;
@@ -31,11 +31,13 @@ typedef struct ngx_etcd_slot_address_s  ngx_etcd_slot_address_t;
  */
 
 struct ngx_etcd_reg_s {
-    ngx_etcd_newest_node_t           node;      /* in address->newest */
+    ngx_etcd_node_t                  node;      /* in address->newest; first */
+    uint64_t                         revision;
     ngx_etcd_reg_t                  *next;
     ngx_etcd_reg_t                 **link;      /* pointer to this one */
     ngx_etcd_slot_address_t         *address;
-    void                            *key;       /* the ngx_etcd_key_t; NULL: a
+    void                            *key;       /* the ngx_etcd_key_t, which
+                                                   begins with its name; NULL: a
                                                    static server */
     uint64_t                         hash;      /* ngx_etcd_slot_index_hash()
                                                    */
@@ -50,7 +52,6 @@ struct ngx_etcd_reg_s {
 
 typedef struct {
     uint32_t                         entry;     /* ngx_etcd_zone_number() */
-    uint32_t                         serial;    /* 0: not published yet */
     uint64_t                         revision;
     uint64_t                         hash;
     u_char                          *sockaddr;
@@ -67,7 +68,6 @@ typedef struct {
     ngx_uint_t                       nregs;     /* of all addresses */
     ngx_etcd_reg_t                 **selected;  /* list whose registrations
                                                    the addresses point to */
-    uint32_t                         serial;    /* last serial given */
 
     uint32_t                        *next_free;  /* by slot */
     ngx_uint_t                       nslots;
@@ -103,8 +103,8 @@ uint64_t ngx_etcd_slot_index_hash(u_char *payload, size_t len,
 void ngx_etcd_slot_index_entry(ngx_etcd_slot_entry_t *known,
     ngx_etcd_zone_t *zone, ngx_etcd_entry_t *entry);
 
-/* Adds a registration to a list.  NULL: no memory. */
-ngx_etcd_reg_t *ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots,
+/* Adds a registration of a key to its list.  NULL: no memory. */
+ngx_etcd_reg_t *ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, void *key,
     ngx_etcd_reg_t **list, ngx_etcd_slot_entry_t *known, uint32_t slot);
 
 /*
@@ -115,21 +115,22 @@ ngx_etcd_reg_t *ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t **list, u_char *sockaddr, socklen_t socklen);
 
 /*
- * Calls the handler with each registration of an address, as "reg->node.node",
- * which must stay there.
+ * Calls the handler with each registration of an address, as "reg->node", which
+ * must stay there.
  */
 void ngx_etcd_slot_index_each(ngx_etcd_slot_index_t *slots, u_char *sockaddr,
     socklen_t socklen, void (*handler)(ngx_etcd_node_t *node, void *data),
     void *data);
 
-/*
- * Gives a registration another revision.  The registration becomes the last one
- * of that revision.
- */
+/* Gives a registration another revision. */
 void ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots,
     ngx_etcd_reg_t *reg, uint64_t revision);
 
-/* The registration whose entry the slot of an address shows. */
+/*
+ * The registration whose entry the slot of an address shows: that with the
+ * highest revision, and of one transaction that whose key is the last by name.
+ * So each nginx shows the same one, whether a watch told of the keys or a list.
+ */
 ngx_etcd_reg_t *ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address);
 
 /*

@@ -121,8 +121,6 @@ ngx_etcd_batch_put(ngx_etcd_batch_t *batch, ngx_etcd_slot_step_t *step,
     old = step->old;
     at = step->slot->entry;
 
-    entry->serial = step->serial;
-
     if (at == NULL) {
         ngx_etcd_batch_occupy(batch, step->slot, redo);
     }
@@ -185,7 +183,6 @@ ngx_etcd_batch_slot(ngx_etcd_batch_t *batch)
     case NGX_ETCD_OP_TOUCH:
         old->mod_revision = step->revision;
         old->lease = step->lease;
-        old->serial = step->serial;
         old->gone = 0;
         break;
 
@@ -195,7 +192,6 @@ ngx_etcd_batch_slot(ngx_etcd_batch_t *batch)
 
     case NGX_ETCD_OP_HOLD:
         old->mod_revision = 0;
-        old->serial = step->serial;
         old->gone = NGX_ETCD_ENTRY_HELD;
         break;
 

@@ -68,18 +68,16 @@ typedef struct {
 
 typedef enum {
     NGX_ETCD_OP_PUT = 0,             /* put entry into slot; replaces old */
-    NGX_ETCD_OP_TOUCH,               /* update mod_revision, lease and serial
-                                        of old */
+    NGX_ETCD_OP_TOUCH,               /* update mod_revision and lease of old
+                                        */
     NGX_ETCD_OP_KEEP,                /* mark old as kept; old stays */
-    NGX_ETCD_OP_HOLD,                /* mark old as held, with revision 0 and
-                                        a serial */
+    NGX_ETCD_OP_HOLD,                /* mark old as held, with revision 0 */
     NGX_ETCD_OP_REMOVE               /* remove old from slot */
 } ngx_etcd_op_e;
 
 
 typedef struct {
     ngx_etcd_op_e                    op;
-    uint32_t                         serial;
     uint32_t                         n;            /* of the slot */
     ngx_etcd_slot_t                 *slot;
     ngx_etcd_entry_t                *entry;

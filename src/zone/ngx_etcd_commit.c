@@ -130,15 +130,6 @@ ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_entry_t **ring)
 
 
 ngx_uint_t
-ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1, ngx_etcd_entry_t *entry2)
-{
-    return entry1->mod_revision > entry2->mod_revision
-           || (entry1->mod_revision == entry2->mod_revision
-               && entry1->serial > entry2->serial);
-}
-
-
-ngx_uint_t
 ngx_etcd_entry_walk_next(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
     ngx_etcd_entry_walk_t *walk)
 {
@@ -302,7 +293,6 @@ ngx_etcd_commit_batch(ngx_etcd_zone_t *zone, void *data)
         step = &batch->slots[n - 1];
 
         step->op = op[last - n].op;
-        step->serial = op[last - n].serial;
         step->n = op[last - n].slot;
         step->slot = ngx_etcd_member_set_slot(set, op[last - n].slot);
         step->entry = ngx_etcd_zone_at(zone, op[last - n].entry);

@@ -76,14 +76,6 @@ ngx_int_t ngx_etcd_entry_read(ngx_etcd_zone_t *zone, uint32_t n,
 void ngx_etcd_entry_free(ngx_etcd_zone_t *zone, ngx_etcd_entry_t **ring);
 
 /*
- * Returns 1 if the first of two entries in one slot is to be shown: its
- * mod_revision is higher, or equal (in a txn) with a later serial.
- */
-ngx_uint_t ngx_etcd_entry_newer(ngx_etcd_entry_t *entry1,
-    ngx_etcd_entry_t *entry2);
-
-
-/*
  * A walk through all slots and their entries, zeroed at first.  The walk is
  * invalid once the set has changed.
  */
@@ -105,13 +97,12 @@ ngx_uint_t ngx_etcd_entry_walk_next(ngx_etcd_zone_t *zone,
  * A step that is not in the zone yet.  Slots and entries are known by their
  * numbers, see ngx_etcd_zone_number(); 0: no entry.  The creator of an
  * operation knows all entries of the slot and sets "shown" to the newest one
- * after the operation, by ngx_etcd_entry_newer().
+ * after the operation.
  */
 
 typedef struct {
     ngx_etcd_op_e                    op;
     uint32_t                         slot;
-    uint32_t                         serial;
     uint32_t                         entry;
     uint32_t                         old;
     uint32_t                         shown;        /* 0: the slot is free */

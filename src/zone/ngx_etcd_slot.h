@@ -22,8 +22,7 @@ typedef struct ngx_etcd_entry_s      ngx_etcd_entry_t;
 /*
  * The registration of one member by one key.  The bytes are the key and the
  * payload; the zone does not interpret the payload.  Constant once published,
- * except for mod_revision, lease, serial, gone and the links
- * (ngx_etcd_batch.h).
+ * except for mod_revision, lease, gone and the links (ngx_etcd_batch.h).
  */
 
 struct ngx_etcd_entry_s {
@@ -33,8 +32,6 @@ struct ngx_etcd_entry_s {
     uint64_t                         mod_revision;
     int64_t                          lease;        /* of the key; 0: none */
     uint32_t                         key_len;      /* 0: a static server */
-    uint32_t                         serial;       /* order within a
-                                                      revision */
     uint16_t                         len;          /* length of the payload */
     uint16_t                         gone;         /* NGX_ETCD_ENTRY_ */
     u_char                           bytes[1];

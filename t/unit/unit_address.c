@@ -20,6 +20,7 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_index.h>
 #include <ngx_etcd_member.h>
+#include "test_newer.h"
 #include "unit_members.h"
 
 
@@ -176,7 +177,6 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
                               revision);
 
         ngx_etcd_slot_index_renew(&keys->index.slots, reg, revision);
-        op->serial = ngx_etcd_newest_serial(&reg->node);
         op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 
         return NGX_OK;
@@ -202,7 +202,6 @@ ngx_etcd_unit_put(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
         reg = ngx_etcd_index_add(&keys->index, key, &known, slot);
     }
 
-    op->serial = ngx_etcd_newest_serial(&reg->node);
     op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 
     return NGX_OK;
@@ -320,7 +319,9 @@ ngx_etcd_unit_slot(ngx_etcd_unit_keys_t *keys, ngx_etcd_slot_t *slot,
             return "prev";
         }
 
-        if (ngx_etcd_entry_newer(entry, slot->entry)) {
+        if (test_newer(entry, entry->mod_revision, slot->entry,
+                       slot->entry->mod_revision))
+        {
             return "a newer one does not show";
         }
 
@@ -626,7 +627,6 @@ ngx_etcd_unit_oldest(ngx_etcd_unit_keys_t *keys)
                           reg->entry, (uint64_t) 1 << 32);
 
     ngx_etcd_slot_index_renew(&keys->index.slots, reg, op->revision);
-    op->serial = ngx_etcd_newest_serial(&reg->node);
     op->shown = ngx_etcd_slot_index_newest(reg->address)->entry;
 
     ngx_etcd_unit_publish(keys);

@@ -8,6 +8,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "test_newer.h"
 #include "unit_crash.h"
 
 
@@ -28,7 +29,9 @@ ngx_etcd_crash_entries(ngx_etcd_entry_t *ring, ngx_uint_t shown)
             ngx_etcd_crash_fault("a ring of registrations is torn");
         }
 
-        if (shown && ngx_etcd_entry_newer(entry, ring)) {
+        if (shown
+            && test_newer(entry, entry->mod_revision, ring, ring->mod_revision))
+        {
             ngx_etcd_crash_fault("a registration shows that is not the newest");
         }
 

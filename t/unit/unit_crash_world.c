@@ -9,6 +9,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include "test_newer.h"
 #include "unit_crash.h"
 
 
@@ -17,7 +18,6 @@
 
 static ngx_etcd_op_t    ngx_etcd_crash_batch[NGX_ETCD_CRASH_OPS];
 static ngx_uint_t       ngx_etcd_crash_nbatch;
-static uint32_t         ngx_etcd_crash_serial;
 
 ngx_str_t               ngx_etcd_crash_name = ngx_string("members");
 static ngx_str_t        ngx_etcd_crash_other = ngx_string("others");
@@ -68,7 +68,6 @@ ngx_etcd_crash_op(ngx_etcd_member_set_t *set, ngx_etcd_op_e op, uint32_t slot,
 
     item->op = op;
     item->slot = slot;
-    item->serial = 0;
     item->entry = 0;
     item->old = ngx_etcd_zone_number(&ngx_etcd_crash.zone, old);
     item->shown = 0;
@@ -111,21 +110,19 @@ ngx_etcd_crash_put(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 /* an entry of the slot, as it is after the first n operations */
 
 static void
-ngx_etcd_crash_newest(uint32_t entry, ngx_uint_t n, ngx_etcd_entry_t *newest,
+ngx_etcd_crash_newest(uint32_t entry, ngx_uint_t n, uint64_t *revision,
     uint32_t *shown)
 {
+    uint64_t           now;
     ngx_uint_t         i;
     ngx_etcd_op_t     *op;
-    ngx_etcd_entry_t   now;
+    ngx_etcd_entry_t  *one;
 
-    now = *(ngx_etcd_entry_t *) ngx_etcd_zone_at(&ngx_etcd_crash.zone, entry);
+    one = ngx_etcd_zone_at(&ngx_etcd_crash.zone, entry);
+    now = one->mod_revision;
 
     for (i = 0; i < n; i++) {
         op = &ngx_etcd_crash_batch[i];
-
-        if (op->op == NGX_ETCD_OP_PUT && op->entry == entry) {
-            now.serial = op->serial;
-        }
 
         if (op->old != entry) {
             continue;
@@ -136,14 +133,16 @@ ngx_etcd_crash_newest(uint32_t entry, ngx_uint_t n, ngx_etcd_entry_t *newest,
         }
 
         if (op->op == NGX_ETCD_OP_TOUCH || op->op == NGX_ETCD_OP_HOLD) {
-            now.mod_revision = (op->op == NGX_ETCD_OP_HOLD) ? 0 : op->revision;
-            now.serial = op->serial;
+            now = (op->op == NGX_ETCD_OP_HOLD) ? 0 : op->revision;
         }
     }
 
-    if (*shown == 0 || ngx_etcd_entry_newer(&now, newest)) {
+    if (*shown == 0
+        || test_newer(one, now, ngx_etcd_zone_at(&ngx_etcd_crash.zone, *shown),
+                      *revision))
+    {
         *shown = entry;
-        *newest = now;
+        *revision = now;
     }
 }
 
@@ -155,7 +154,7 @@ ngx_etcd_crash_shown(ngx_etcd_member_set_t *set, ngx_uint_t n)
 {
     uint32_t               slot, shown;
     ngx_uint_t             i;
-    ngx_etcd_entry_t       newest;
+    uint64_t               newest;
     ngx_etcd_entry_walk_t  walk;
 
     shown = 0;
@@ -188,17 +187,10 @@ ngx_etcd_crash_publish(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 {
     ngx_uint_t         i;
     ngx_array_t        ops;
-    ngx_etcd_op_t     *op;
     ngx_etcd_commit_t  commit;
 
     for (i = 0; i < ngx_etcd_crash_nbatch; i++) {
-        op = &ngx_etcd_crash_batch[i];
-
-        if (op->op == NGX_ETCD_OP_PUT || op->op == NGX_ETCD_OP_TOUCH) {
-            op->serial = ++ngx_etcd_crash_serial;
-        }
-
-        op->shown = ngx_etcd_crash_shown(set, i);
+        ngx_etcd_crash_batch[i].shown = ngx_etcd_crash_shown(set, i);
     }
 
     ops.elts = ngx_etcd_crash_batch;
