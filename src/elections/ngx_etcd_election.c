@@ -197,6 +197,8 @@ ngx_etcd_election_written(ngx_etcd_txn_t *txn, ngx_etcd_grpc_status_e status,
     (void) ngx_etcd_cause_forget(&election->causes);
 
     if (put) {
+        election->own.put = revision;
+
         if (txn->created == 0) {
             election->hold.created = revision;
         }
@@ -375,7 +377,11 @@ ngx_etcd_election_stand(ngx_etcd_election_t *election)
         return;
     }
 
-    if (!ngx_etcd_str_equal(&own->value, &election->value)) {
+    /* the watch may not have told of the last value yet */
+
+    if (own->mod_revision >= election->own.put
+        && !ngx_etcd_str_equal(&own->value, &election->value))
+    {
         ngx_etcd_election_write(election);
         return;
     }
@@ -530,6 +536,8 @@ ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
 {
     ngx_etcd_election_t  *election = session->data;
 
+    election->own.put = 0;
+
     ngx_etcd_election_drop(election);
 
     election->hold.created = 0;
@@ -651,6 +659,40 @@ ngx_etcd_election_start(ngx_etcd_election_t *election)
 
     election->proved = election->hold.until;
     election->own.confirmed = (election->hold.until != 0);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_election_proclaim(ngx_etcd_election_t *election, ngx_str_t *value)
+{
+    ngx_etcd_election_own_t  *own;
+
+    own = &election->own;
+
+    if (election->session.state != NGX_ETCD_SESSION_HELD
+        || election->hold.created == 0
+        || own->writing
+        || election->timer.timer_set)
+    {
+        return NGX_AGAIN;
+    }
+
+    if (own->said == NULL) {
+        own->said = ngx_palloc(election->pool, NGX_ETCD_CANDIDATE_MAX_VALUE);
+    }
+
+    if (own->said == NULL || value->len > NGX_ETCD_CANDIDATE_MAX_VALUE) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(own->said, value->data, value->len);
+
+    election->value.data = own->said;
+    election->value.len = value->len;
+
+    ngx_etcd_election_write(election);
 
     return NGX_OK;
 }

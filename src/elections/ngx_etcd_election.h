@@ -50,6 +50,11 @@ typedef struct {
                                                   leadership */
     unsigned                     confirmed:1;  /* a read has found the key
                                                   first */
+    int64_t                      put;          /* revision of the last put; 0:
+                                                  not known */
+    u_char                      *said;         /* the value that was proclaimed,
+                                                  _CANDIDATE_MAX_VALUE bytes;
+                                                  NULL: none was */
 } ngx_etcd_election_own_t;
 
 
@@ -111,6 +116,14 @@ struct ngx_etcd_election_s {
  * no memory.
  */
 ngx_int_t ngx_etcd_election_start(ngx_etcd_election_t *election);
+
+/*
+ * Proclaims another value, which is copied.  NGX_AGAIN: the key is not in etcd,
+ * or the former value is still being put.  NGX_ERROR: it is too long, or there
+ * is no memory.
+ */
+ngx_int_t ngx_etcd_election_proclaim(ngx_etcd_election_t *election,
+    ngx_str_t *value);
 
 /* Resigns; see ngx_etcd_session_end(). */
 void ngx_etcd_election_end(ngx_etcd_election_t *election,
