@@ -339,7 +339,7 @@ ngx_etcd_init_conf(ngx_cycle_t *cycle, void *conf)
 
     if (ngx_etcd_upstream_check(emcf, cycle->log) != NGX_OK
         || ngx_etcd_wait_check(emcf, cycle->log) != NGX_OK
-        || ngx_etcd_campaign_check(emcf, cycle->log) != NGX_OK
+        || ngx_etcd_campaign_check(emcf, cycle) != NGX_OK
         || ngx_etcd_lock_conf_check(emcf, cycle->log) != NGX_OK
         || ngx_etcd_set_variable_check(emcf, cycle->log) != NGX_OK)
     {

@@ -10,6 +10,7 @@
 #include <ngx_etcd_check.h>
 #include <ngx_etcd_check_probe.h>
 #include <ngx_etcd_check_result.h>
+#include <ngx_etcd_check_share.h>
 #include <ngx_etcd_check_slots.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_event.h>
@@ -41,6 +42,7 @@ typedef struct {
     ngx_queue_t                 probes;
     ngx_queue_t                 again;        /* in the order of time */
     ngx_etcd_check_slots_t      slots;
+    ngx_etcd_check_observer_t   observer;     /* of checks that are shared */
 } ngx_etcd_check_t;
 
 
@@ -123,12 +125,12 @@ ngx_etcd_check_note(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
 
 
 static void
-ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
-    ngx_uint_t old, ngx_uint_t verdict)
+ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_uint_t n, ngx_uint_t old,
+    ngx_uint_t verdict)
 {
     ngx_etcd_slot_t  *member;
 
-    member = ngx_etcd_member_set_slot(check->set, probe->slot);
+    member = ngx_etcd_member_set_slot(check->set, n);
 
     /* before the verdict: a worker may pick the member right after it */
 
@@ -138,10 +140,12 @@ ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
         member->started = ngx_etcd_slot_now();
     }
 
-    (void) ngx_etcd_counter_bits(&member->verdict, probe->uid, verdict,
-                                 old & ~verdict);
+    (void) ngx_etcd_counter_bits(&member->verdict, check->slots.slot[n].uid,
+                                 verdict, old & ~verdict);
 
-    ngx_etcd_check_slots_count(&check->slots, probe->slot, verdict);
+    ngx_etcd_check_slots_count(&check->slots, n, verdict);
+
+    check->observer.changed = 1;
 }
 
 
@@ -257,10 +261,12 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     verdict = ngx_etcd_check_result_count(check->conf, &slot->row, ok, old);
 
     if (verdict != old) {
-        ngx_etcd_check_verdict(check, probe, old, verdict);
+        ngx_etcd_check_verdict(check, probe->slot, old, verdict);
     }
 
     ngx_etcd_zone_unlock(check->slots.conf->zone);
+
+    slot->contrary = (ok == slot->told);
 
     if (verdict & ~old) {
         ngx_etcd_check_result_text(probe->result, probe->status, buf, &reason);
@@ -323,42 +329,6 @@ ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
 }
 
 
-/* Copies what the check needs to know.  NGX_DECLINED: the member is gone. */
-
-static ngx_int_t
-ngx_etcd_check_member(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe)
-{
-    ngx_int_t                rc;
-    ngx_etcd_slot_t         *member;
-    ngx_etcd_member_pack_t   record;
-
-    rc = ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    member = ngx_etcd_member_set_slot(check->set, probe->slot);
-
-    if (member->entry == NULL || member->uid != probe->uid) {
-        ngx_etcd_zone_unlock(check->slots.conf->zone);
-        return NGX_DECLINED;
-    }
-
-    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(member->entry));
-
-    ngx_memcpy(&probe->sockaddr, record.sockaddr, record.socklen);
-    probe->socklen = record.socklen;
-
-    ngx_memcpy(probe->name_text, record.name.data, record.name.len);
-    probe->name.data = probe->name_text;
-    probe->name.len = record.name.len;
-
-    ngx_etcd_zone_unlock(check->slots.conf->zone);
-
-    return NGX_OK;
-}
-
-
 static void
 ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
 {
@@ -386,7 +356,7 @@ ngx_etcd_check_start(ngx_etcd_check_t *check, ngx_uint_t n)
     probe->uid = slot->uid;
     probe->slot = n;
 
-    if (ngx_etcd_check_member(check, probe) != NGX_OK) {
+    if (ngx_etcd_check_probe_member(probe, check->service->conf) != NGX_OK) {
         check->conf->running--;
         ngx_free(probe);
         return;
@@ -470,6 +440,7 @@ static ngx_msec_t
 ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
 {
     ngx_msec_t                  wait;
+    ngx_etcd_check_slot_t      *slot;
     ngx_etcd_check_slots_t     *slots;
     ngx_etcd_check_schedule_t  *schedule;
 
@@ -502,7 +473,13 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
             }
         }
 
-        if (slots->slot[check->next].uid == 0) {
+        slot = &slots->slot[check->next];
+
+        if (slot->uid == 0
+            || (check->observer.role == NGX_ETCD_CHECK_FOLLOWS
+                && !slot->contrary))
+        {
+            slot->hastened = 0;
             check->next++;
             continue;
         }
@@ -520,7 +497,7 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
         (*left)--;
         schedule->done++;
 
-        slots->slot[check->next].hastened = 0;
+        slot->hastened = 0;
 
         ngx_etcd_check_start(check, check->next++);
     }
@@ -584,7 +561,7 @@ static void
 ngx_etcd_check_tick(ngx_event_t *ev)
 {
     ngx_int_t          rc;
-    ngx_msec_t         wait;
+    ngx_msec_t         wait, share;
     ngx_etcd_check_t  *check;
 
     check = ev->data;
@@ -599,14 +576,111 @@ ngx_etcd_check_tick(ngx_event_t *ev)
         if (check->slots.left != 0) {
             wait = NGX_ETCD_CHECK_TICK;
 
-        } else if (check->slots.slot != NULL
-                   && ngx_etcd_service_used(check->service))
-        {
-            wait = ngx_etcd_check_run(check);
+        } else {
+            share = ngx_etcd_check_share(&check->observer);
+
+            if (check->slots.slot != NULL
+                && ngx_etcd_service_used(check->service))
+            {
+                wait = ngx_etcd_check_run(check);
+            }
+
+            wait = ngx_min(wait, share);
         }
     }
 
     ngx_etcd_check_delay(check, wait);
+}
+
+
+static void
+ngx_etcd_check_wake(void *data)
+{
+    ngx_etcd_check_delay(data, NGX_ETCD_CHECK_TICK);
+}
+
+
+/* The observer's verdict is that of this nginx, until it has one of its own. */
+
+static void
+ngx_etcd_check_told(void *data, ngx_uint_t n, ngx_uint_t failed,
+    ngx_str_t *host)
+{
+    ngx_etcd_check_t *check = data;
+
+    u_char                   name[NGX_ETCD_MEMBER_NAME_LEN];
+    ngx_str_t                shown;
+    ngx_uint_t               old, verdict;
+    ngx_etcd_slot_t         *member;
+    ngx_etcd_check_slot_t   *slot;
+    ngx_etcd_member_pack_t   record;
+
+    if (ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0) != NGX_OK) {
+        return;
+    }
+
+    slot = &check->slots.slot[n];
+    member = ngx_etcd_member_set_slot(check->set, n);
+
+    old = ngx_etcd_counter_get(&member->verdict, slot->uid)
+          & NGX_ETCD_VERDICT_CHECKS;
+    verdict = failed ? old | NGX_ETCD_VERDICT_FAILED
+                     : old & ~NGX_ETCD_VERDICT_FAILED;
+
+    if (verdict == old || member->entry == NULL || member->uid != slot->uid) {
+        ngx_etcd_zone_unlock(check->slots.conf->zone);
+        return;
+    }
+
+    ngx_etcd_check_verdict(check, n, old, verdict);
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(member->entry));
+
+    shown.data = name;
+    shown.len = record.name.len;
+    ngx_memcpy(name, record.name.data, record.name.len);
+
+    ngx_etcd_zone_unlock(check->slots.conf->zone);
+
+    slot->row.ok = !failed;
+    slot->row.row = failed ? check->conf->fails : check->conf->rises;
+
+    ngx_etcd_check_counted(check);
+
+    if (!failed) {
+        ngx_log_error(NGX_LOG_NOTICE, check->log, 0,
+                      "etcd: upstream \"%V\": the check of member %V succeeds "
+                      "again, says the observer on %V",
+                      &check->service->conf->name, ngx_etcd_shown(&shown),
+                      ngx_etcd_shown(host));
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, check->log, 0,
+                  "etcd: upstream \"%V\": the check of member %V has failed, "
+                  "says the observer on %V", &check->service->conf->name,
+                  ngx_etcd_shown(&shown), ngx_etcd_shown(host));
+
+    ngx_etcd_check_again(check, n, 0);
+}
+
+
+static void
+ngx_etcd_check_observe(ngx_etcd_check_t *check)
+{
+    ngx_etcd_check_observer_t  *observer;
+
+    observer = &check->observer;
+
+    observer->conf = check->conf->share;
+    observer->service = check->service;
+    observer->slots = &check->slots;
+    observer->interval = check->conf->interval;
+    observer->wake = ngx_etcd_check_wake;
+    observer->told = ngx_etcd_check_told;
+    observer->data = check;
+
+    ngx_etcd_check_share_init(observer);
 }
 
 
@@ -636,6 +710,8 @@ ngx_etcd_check_create(ngx_etcd_service_t *service, void *conf,
 
     ngx_queue_init(&check->probes);
     ngx_queue_init(&check->again);
+
+    ngx_etcd_check_observe(check);
 
     ngx_etcd_event_init_timer(&check->tick, ngx_etcd_check_tick, check,
                               check->log);
@@ -670,6 +746,7 @@ ngx_etcd_check_destroy(void *data)
         ngx_free(ngx_queue_data(q, ngx_etcd_check_again_t, queue));
     }
 
+    ngx_etcd_check_share_done(&check->observer);
     ngx_etcd_event_stop(&check->tick);
 
     if (check->slots.slot != NULL) {
@@ -704,4 +781,8 @@ ngx_etcd_check_attend(ngx_etcd_service_conf_t *service,
     ngx_etcd_attendant_add(&service->attendants, &attendant);
 
     service->mandatory = conf->mandatory;
+
+    if (conf->share != NULL) {
+        service->observed = &((ngx_etcd_check_share_t *) conf->share)->zone;
+    }
 }

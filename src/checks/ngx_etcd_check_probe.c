@@ -245,6 +245,41 @@ ngx_etcd_check_grpc_start(ngx_etcd_check_grpc_t *grpc)
 }
 
 
+ngx_int_t
+ngx_etcd_check_probe_member(ngx_etcd_check_probe_t *probe,
+    ngx_etcd_service_conf_t *conf)
+{
+    ngx_int_t                rc;
+    ngx_etcd_slot_t         *member;
+    ngx_etcd_member_pack_t   record;
+
+    rc = ngx_etcd_zone_lock_owned(conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    member = ngx_etcd_member_set_slot(conf->set, probe->slot);
+
+    if (member->entry == NULL || member->uid != probe->uid) {
+        ngx_etcd_zone_unlock(conf->zone);
+        return NGX_DECLINED;
+    }
+
+    ngx_etcd_member_pack_read(&record, ngx_etcd_entry_payload(member->entry));
+
+    ngx_memcpy(&probe->sockaddr, record.sockaddr, record.socklen);
+    probe->socklen = record.socklen;
+
+    ngx_memcpy(probe->name_text, record.name.data, record.name.len);
+    probe->name.data = probe->name_text;
+    probe->name.len = record.name.len;
+
+    ngx_etcd_zone_unlock(conf->zone);
+
+    return NGX_OK;
+}
+
+
 ngx_uint_t
 ngx_etcd_check_probe_wanted(ngx_etcd_slot_t *slot, ngx_uint_t *drains)
 {

@@ -100,6 +100,13 @@ struct ngx_etcd_check_probe_s {
 
 
 /*
+ * Copies what the check needs to know of the member; slot and uid are set.
+ * NGX_DECLINED: it is gone.  Other results of ngx_etcd_zone_lock_owned().
+ */
+ngx_int_t ngx_etcd_check_probe_member(ngx_etcd_check_probe_t *probe,
+    ngx_etcd_service_conf_t *conf);
+
+/*
  * Returns 1 if the member of a slot is checked.  One that drains is, since its
  * sessions go on; one that is down gets no request in any case.
  */

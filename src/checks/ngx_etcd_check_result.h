@@ -53,6 +53,9 @@ typedef struct {
     ngx_etcd_ssl_t            *ssl;           /* NULL: none */
     ngx_str_t                  ssl_name;
 
+    void                      *share;         /* ngx_etcd_check_share_t; NULL:
+                                                 each nginx checks by itself */
+
     ngx_uint_t                 running;       /* probes of this process now */
 } ngx_etcd_check_conf_t;
 

@@ -27,6 +27,14 @@ typedef struct {
                                                  last turn */
     unsigned                    counted:1;    /* for a panic */
     unsigned                    failed:1;     /* of them */
+
+    /* of checks that are shared */
+
+    unsigned                    named:1;      /* in the value that is read */
+    unsigned                    told:1;       /* the observer says that it has
+                                                 failed */
+    unsigned                    contrary:1;   /* the newest own result says
+                                                 otherwise */
 } ngx_etcd_check_slot_t;
 
 

@@ -65,30 +65,6 @@ ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name)
 
 
 ngx_int_t
-ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
-{
-    ngx_uint_t             i;
-    ngx_etcd_campaign_t  **campaigns;
-
-    campaigns = emcf->elections.elts;
-
-    for (i = 0; i < emcf->elections.nelts; i++) {
-
-        if (campaigns[i]->cluster == NULL) {
-            ngx_log_error(NGX_LOG_EMERG, log, 0,
-                          "unknown election \"%V\" in %s:%ui: no \"etcd\" "
-                          "block has such an \"election\"",
-                          &campaigns[i]->name, campaigns[i]->file,
-                          campaigns[i]->line);
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
 ngx_etcd_campaign_declare(ngx_etcd_conf_t *ecf, ngx_etcd_zone_t *old)
 {
     u_char                    *p;
@@ -388,9 +364,9 @@ static ngx_etcd_option_t  ngx_etcd_campaign_options[] = {
  * of an election.
  */
 
-static char *
-ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
-    ngx_etcd_campaign_t *campaign)
+static ngx_int_t
+ngx_etcd_campaign_conflict(ngx_etcd_conf_t *ecf, ngx_etcd_campaign_t *campaign,
+    ngx_log_t *log)
 {
     ngx_uint_t             i;
     ngx_etcd_campaign_t   *one, *two, **others;
@@ -402,10 +378,12 @@ ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
         if (others[i]->kind == campaign->kind) {
 
             if (ngx_etcd_str_equal(&others[i]->key, &campaign->key)) {
-                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                                   "key \"%V\" is already used by %V",
-                                   &campaign->key, &others[i]->label);
-                return NGX_CONF_ERROR;
+                ngx_log_error(NGX_LOG_EMERG, log, 0,
+                              "key \"%V\" is already used by %V in %s:%ui",
+                              ngx_etcd_shown(&campaign->key),
+                              &others[i]->label, campaign->file,
+                              campaign->line);
+                return NGX_ERROR;
             }
 
             continue;
@@ -423,20 +401,22 @@ ngx_etcd_campaign_conflict(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
             && two->key.data[one->key.len] == '/'
             && ngx_memcmp(two->key.data, one->key.data, one->key.len) == 0)
         {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "key \"%V\" is below the prefix \"%V\" of an "
-                               "election", &two->key, &one->key);
-            return NGX_CONF_ERROR;
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "key \"%V\" is below the prefix \"%V\" of an "
+                          "election in %s:%ui", ngx_etcd_shown(&two->key),
+                          ngx_etcd_shown(&one->key), campaign->file,
+                          campaign->line);
+            return NGX_ERROR;
         }
     }
 
-    return NGX_CONF_OK;
+    return NGX_OK;
 }
 
 
 static char *
-ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
-    ngx_etcd_campaign_t *campaign, char *what, ngx_str_t *name)
+ngx_etcd_campaign_add(ngx_etcd_conf_t *ecf, ngx_etcd_campaign_t *campaign,
+    char *what, ngx_str_t *name, ngx_cycle_t *cycle)
 {
     u_char  *p;
 
@@ -449,11 +429,7 @@ ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
         return "has a key that is too long";
     }
 
-    if (ngx_etcd_campaign_conflict(cf, ecf, campaign) != NGX_CONF_OK) {
-        return NGX_CONF_ERROR;
-    }
-
-    p = ngx_pnalloc(cf->pool, ngx_strlen(what) + name->len + 3);
+    p = ngx_pnalloc(cycle->pool, ngx_strlen(what) + name->len + 3);
     if (p == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -461,14 +437,94 @@ ngx_etcd_campaign_add(ngx_conf_t *cf, ngx_etcd_conf_t *ecf,
     campaign->label.data = p;
     campaign->label.len = ngx_sprintf(p, "%s \"%V\"", what, name) - p;
 
+    if (ngx_etcd_campaign_conflict(ecf, campaign, cycle->log) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
     campaign->cluster = ecf;
 
-    if (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
+    if (campaign->kind == NGX_ETCD_ELECTION_SLOT_ELECTION
+        && campaign->share == NULL)
+    {
         ecf->coordinates = 1;
     }
 
     return (ngx_etcd_conf_push(&ecf->campaigns, campaign) == NGX_OK)
            ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+/* The election of who observes the members of an upstream. */
+
+static ngx_int_t
+ngx_etcd_campaign_observer(ngx_etcd_upstream_t *upstream, ngx_cycle_t *cycle)
+{
+    char                 *fault;
+    ngx_etcd_campaign_t  *campaign;
+
+    campaign = ngx_pcalloc(cycle->pool, sizeof(ngx_etcd_campaign_t));
+    if (campaign == NULL) {
+        return NGX_ERROR;
+    }
+
+    campaign->kind = NGX_ETCD_ELECTION_SLOT_ELECTION;
+    campaign->share = upstream->check->share;
+    campaign->key = campaign->share->key;
+    campaign->ttl = NGX_ETCD_CHECK_SHARE_TTL;
+    campaign->file = upstream->file;
+    campaign->line = upstream->line;
+
+    fault = ngx_etcd_campaign_add(upstream->cluster, campaign, "observer",
+                                  &upstream->service->name, cycle);
+
+    if (fault == NGX_CONF_OK) {
+        return NGX_OK;
+    }
+
+    if (fault != NGX_CONF_ERROR) {
+        ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                      "\"etcd_check\" %s in %s:%ui",
+                      fault, upstream->file, upstream->line);
+    }
+
+    return NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_cycle_t *cycle)
+{
+    ngx_uint_t             i;
+    ngx_etcd_upstream_t  **upstreams;
+    ngx_etcd_campaign_t  **campaigns;
+
+    campaigns = emcf->elections.elts;
+
+    for (i = 0; i < emcf->elections.nelts; i++) {
+
+        if (campaigns[i]->cluster == NULL) {
+            ngx_log_error(NGX_LOG_EMERG, cycle->log, 0,
+                          "unknown election \"%V\" in %s:%ui: no \"etcd\" "
+                          "block has such an \"election\"",
+                          &campaigns[i]->name, campaigns[i]->file,
+                          campaigns[i]->line);
+            return NGX_ERROR;
+        }
+    }
+
+    upstreams = emcf->upstreams.elts;
+
+    for (i = 0; i < emcf->upstreams.nelts; i++) {
+
+        if (upstreams[i]->check != NULL
+            && upstreams[i]->check->share != NULL
+            && ngx_etcd_campaign_observer(upstreams[i], cycle) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 
@@ -507,6 +563,8 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         campaign->key.len--;
     }
 
+    campaign->file = cf->conf_file->file.name.data;
+    campaign->line = cf->conf_file->line;
     campaign->value = cf->cycle->hostname;
     campaign->ttl = NGX_ETCD_CAMPAIGN_TTL;
 
@@ -524,7 +582,8 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "has a value with a control byte";
     }
 
-    return ngx_etcd_campaign_add(cf, ecf, campaign, "election", &value[1]);
+    return ngx_etcd_campaign_add(ecf, campaign, "election", &value[1],
+                                 cf->cycle);
 }
 
 
@@ -559,6 +618,9 @@ ngx_etcd_campaign_register(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "needs \"value=\"";
     }
 
-    return ngx_etcd_campaign_add(cf, ecf, campaign, "registration",
-                                 &campaign->key);
+    campaign->file = cf->conf_file->file.name.data;
+    campaign->line = cf->conf_file->line;
+
+    return ngx_etcd_campaign_add(ecf, campaign, "registration", &campaign->key,
+                                 cf->cycle);
 }

@@ -13,9 +13,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_check_share.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_election_slot.h>
 #include <ngx_etcd_refusal.h>
+#include <ngx_etcd_upstream.h>
 
 
 typedef struct {
@@ -30,6 +32,9 @@ typedef struct {
                                                  yet */
     ngx_etcd_election_slot_t  *slot;
     ngx_uint_t                 id;            /* slot->id */
+    ngx_etcd_check_share_t    *share;         /* the leader's value changes;
+                                                 NULL: an election of the
+                                                 configuration */
     ngx_etcd_refusal_log_t     refusals;      /* of this worker */
     u_char                    *file;          /* place of first reference */
     ngx_uint_t                 line;
@@ -47,10 +52,12 @@ extern ngx_module_t  ngx_etcd_campaign_module;
 ngx_etcd_campaign_t *ngx_etcd_campaign_get(ngx_conf_t *cf, ngx_str_t *name);
 
 /*
- * Called after the configuration was read.  NGX_ERROR: an election is not
- * declared.
+ * Called after the configuration was read: adds the elections of observers of
+ * upstreams ("share=" of "etcd_check").  NGX_ERROR: an election is not
+ * declared, or a key is used twice.
  */
-ngx_int_t ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log);
+ngx_int_t ngx_etcd_campaign_check(ngx_etcd_main_conf_t *emcf,
+    ngx_cycle_t *cycle);
 
 /*
  * Called by the master when the zone exists: finds or creates the election

@@ -284,6 +284,35 @@ ngx_etcd_campaigner_view(ngx_etcd_run_t *run, ngx_etcd_mirror_entry_t *leader,
 }
 
 
+/* The checks that are shared get what the leader says. */
+
+static void
+ngx_etcd_campaigner_share(ngx_etcd_run_t *run,
+    ngx_etcd_mirror_entry_t *leader)
+{
+    ngx_etcd_check_share_t  *share;
+
+    share = run->conf->share;
+
+    if (share == NULL || share->seen == NULL) {
+        return;
+    }
+
+    share->seen(share->check, leader ? &leader->value : NULL,
+                leader ? leader->mod_revision : 0, run->until != 0);
+}
+
+
+static ngx_int_t
+ngx_etcd_campaigner_proclaim(void *data, ngx_str_t *value)
+{
+    ngx_etcd_run_t *run = data;
+
+    return (run->until != 0 && !run->campaigner->resigned)
+           ? ngx_etcd_election_proclaim(&run->election, value) : NGX_AGAIN;
+}
+
+
 static ngx_int_t
 ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
 {
@@ -317,6 +346,8 @@ ngx_etcd_campaigner_elected(ngx_etcd_election_t *election, ngx_uint_t seen)
     if (seen) {
         ngx_etcd_campaigner_view(run, election->leader, election->revision);
     }
+
+    ngx_etcd_campaigner_share(run, seen ? election->leader : NULL);
 
     return NGX_OK;
 }
@@ -371,6 +402,13 @@ ngx_etcd_campaigner_elect(ngx_etcd_run_t *run, ngx_etcd_lease_state_t *hold)
 
     if (election->hold.until == 0) {
         ngx_etcd_campaigner_extend(run, 0);
+    }
+
+    if (run->conf->share != NULL) {
+        run->conf->share->run = run;
+        run->conf->share->proclaim = ngx_etcd_campaigner_proclaim;
+
+        ngx_etcd_campaigner_share(run, NULL);
     }
 
     return NGX_OK;
@@ -536,6 +574,10 @@ ngx_etcd_campaigner_destroy(ngx_etcd_campaigner_t *campaigner)
         }
 
         if (runs[i].conf->kind == NGX_ETCD_ELECTION_SLOT_ELECTION) {
+            if (runs[i].conf->share != NULL) {
+                runs[i].conf->share->proclaim = NULL;
+            }
+
             ngx_etcd_lease_ttl_cancel(&runs[i].lease_ttl);
             ngx_etcd_election_close(&runs[i].election);
 
@@ -589,6 +631,7 @@ ngx_etcd_campaigner_resign(ngx_etcd_campaigner_t *campaigner,
             ngx_etcd_campaigner_extend(&runs[i], 0);
             ngx_etcd_campaigner_view(&runs[i], NULL, 0);
             ngx_etcd_campaigner_log(&runs[i], &none);
+            ngx_etcd_campaigner_share(&runs[i], NULL);
         }
 
         ngx_etcd_campaigner_store(&runs[i], &none);

@@ -296,8 +296,11 @@ function clusterTrouble(cluster, at) {
 }
 
 
-function noticesOf({ name, id, held_for: held, panic, over_limit: over, bad }) {
+function noticesOf({ name, id, held_for: held, panic, over_limit: over, bad,
+                     check_role: role }) {
     return [
+        role === 'alone' && 'no observer of its checks is heard or believed,'
+                            + ' this nginx checks for itself',
         held !== undefined && 'the guard holds members whose keys are gone, for'
                               + ` ${span(held)} more`,
         panic > 0 && 'so many checks fail that they are ignored (panic)',

@@ -169,6 +169,9 @@ struct ngx_etcd_service_conf_s {
     ngx_etcd_attendants_t        attendants;
     ngx_uint_t                   mandatory;     /* a new member is unproven
                                                    until a check succeeds */
+    ngx_str_t                   *observed;      /* checks are shared in that
+                                                   zone, len 0: one without a
+                                                   name; NULL: they are not */
 
     ngx_etcd_zone_t             *zone;
     ngx_etcd_member_set_t       *set;           /* from declare() on */

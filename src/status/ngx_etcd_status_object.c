@@ -9,6 +9,7 @@
 #include <ngx_etcd_source.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_agent.h>
+#include <ngx_etcd_check_share.h>
 #include <ngx_etcd_no_member.h>
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_db_space.h>
@@ -309,6 +310,7 @@ ngx_etcd_status_object_absent(ngx_etcd_status_upstream_t *upstream)
     upstream->guard.held = NGX_ETCD_STATUS_ABSENT;
     upstream->sums.checks = NGX_ETCD_STATUS_ABSENT;
     upstream->sums.check_failures = NGX_ETCD_STATUS_ABSENT;
+    upstream->observer.heard = NGX_ETCD_STATUS_ABSENT;
     upstream->sums.panic = NGX_ETCD_STATUS_ABSENT;
 }
 
@@ -466,6 +468,30 @@ ngx_etcd_status_object_sets(ngx_etcd_status_upstream_t *upstream,
 }
 
 
+static void
+ngx_etcd_status_object_observer(ngx_etcd_status_upstream_t *upstream,
+    ngx_etcd_service_conf_t *service)
+{
+    ngx_etcd_member_set_checks_t  *checks;
+
+    checks = &service->set->checks;
+
+    if (service->observed == NULL) {
+        return;
+    }
+
+    upstream->observer.role = *ngx_etcd_check_share_word(checks->role);
+
+    if (service->observed->len != 0) {
+        upstream->observer.zone = *service->observed;
+    }
+
+    if (checks->heard != 0) {
+        upstream->observer.heard = ngx_etcd_zone_since(&checks->heard);
+    }
+}
+
+
 void
 ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_view_t *view)
@@ -519,6 +545,8 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
         upstream->sums.check_failures = service->set->checks.failed;
         upstream->sums.panic = service->set->checks.panic;
     }
+
+    ngx_etcd_status_object_observer(upstream, service);
 
     if (service->table == NULL) {
         return;

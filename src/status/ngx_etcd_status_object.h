@@ -152,6 +152,16 @@ typedef struct {
 } ngx_etcd_status_near_t;
 
 
+/* The observer of an upstream whose checks are shared. */
+
+typedef struct {
+    ngx_str_t                  role;          /* of this nginx; no data: checks
+                                                 are not shared */
+    ngx_str_t                  zone;          /* no data: it has no name */
+    int64_t                    heard;         /* ms, since its last verdict */
+} ngx_etcd_status_observer_t;
+
+
 /* The guard of an upstream. */
 
 typedef struct {
@@ -222,6 +232,7 @@ typedef struct {
     ngx_etcd_status_sums_t     sums;
     ngx_etcd_outcomes_t        outcomes;
     ngx_etcd_status_near_t     near;
+    ngx_etcd_status_observer_t observer;
     ngx_etcd_status_guard_t    guard;
     ngx_etcd_status_map_t      map;
 

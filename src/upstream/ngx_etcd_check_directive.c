@@ -7,6 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_check_directive.h>
+#include <ngx_etcd_check_share.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_str.h>
@@ -43,6 +44,8 @@ typedef struct {
     ngx_str_t                 uri;
     ngx_str_t                 host;
     ngx_array_t               headers;      /* ngx_str_t: whole lines */
+    ngx_str_t                 share;        /* len 0: checks are not shared */
+    ngx_str_t                 zone;
 } ngx_etcd_check_directive_t;
 
 
@@ -326,6 +329,16 @@ static ngx_etcd_option_t  ngx_etcd_check_options[] = {
       .contexts = NGX_ETCD_FOR_ANY,
       .otherwise = NGX_ETCD_CHECK_DIRECTIVE_RANGE },
 
+    { .name = ngx_string("share="), .type = NGX_ETCD_OPTION_STRING,
+      .offset = offsetof(ngx_etcd_check_directive_t, share), .min = 1,
+      .contexts = NGX_ETCD_FOR_ANY,
+      .otherwise = "it is empty" },
+
+    { .name = ngx_string("zone="), .type = NGX_ETCD_OPTION_STRING,
+      .offset = offsetof(ngx_etcd_check_directive_t, zone), .min = 1,
+      .contexts = NGX_ETCD_FOR_ANY,
+      .otherwise = "it is empty" },
+
     { .name = ngx_string("uri="), .contexts = NGX_ETCD_FOR_HTTP,
       .set = ngx_etcd_check_directive_uri },
 
@@ -468,13 +481,85 @@ ngx_etcd_check_directive_request(ngx_conf_t *cf,
 }
 
 
+/* KEY or KEY/ZONE: the prefix of an election */
+
+static char *
+ngx_etcd_check_directive_share(ngx_conf_t *cf, ngx_etcd_check_directive_t *dir)
+{
+    u_char                  *p;
+    ngx_str_t               *key;
+    ngx_etcd_check_conf_t   *check;
+    ngx_etcd_check_share_t  *share;
+
+    check = dir->check;
+    key = &dir->share;
+
+    if (key->len == 0 && dir->zone.len != 0) {
+        return "has a \"zone=\" and no \"share=\"";
+    }
+
+    if (key->len == 0) {
+        return NGX_CONF_OK;
+    }
+
+    if (check->interval < NGX_ETCD_CHECK_SHARE_INTERVAL) {
+        return "has \"share=\" and an \"interval=\" of less than 1s";
+    }
+
+    if (ngx_strlchr(dir->zone.data, dir->zone.data + dir->zone.len, '/')
+        != NULL)
+    {
+        return "has a slash in \"zone=\"";
+    }
+
+    if (check->fast == 0) {
+        check->fast = NGX_ETCD_CHECK_SHARE_INTERVAL;
+    }
+
+    if (key->data[key->len - 1] == '/') {
+        key->len--;
+    }
+
+    share = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_check_share_t));
+    p = ngx_pnalloc(cf->pool, key->len + 1 + dir->zone.len);
+
+    if (share == NULL || p == NULL) {
+        return "no memory";
+    }
+
+    share->key.data = p;
+
+    p = ngx_cpymem(p, key->data, key->len);
+
+    if (dir->zone.len != 0) {
+        *p++ = '/';
+        p = ngx_cpymem(p, dir->zone.data, dir->zone.len);
+    }
+
+    share->key.len = p - share->key.data;
+    share->zone = dir->zone;
+
+    check->share = share;
+
+    return NGX_CONF_OK;
+}
+
+
 static ngx_int_t
 ngx_etcd_check_directive_done(ngx_conf_t *cf,
     ngx_etcd_check_directive_t *dir)
 {
+    char                   *err;
     ngx_etcd_check_conf_t  *check;
 
     check = dir->check;
+
+    err = ngx_etcd_check_directive_share(cf, dir);
+
+    if (err != NGX_CONF_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"etcd_check\" %s", err);
+        return NGX_ERROR;
+    }
 
     if (check->timeout > check->interval) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

@@ -682,6 +682,16 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
             return NGX_ERROR;
         }
 
+        if (upstream->check != NULL && upstream->check->share != NULL
+            && ngx_etcd_catalog_of(upstream->service) != NULL)
+        {
+            ngx_log_error(NGX_LOG_EMERG, log, 0,
+                          "\"share=\" of \"etcd_check\" cannot be used in "
+                          "%s:%ui: the prefix has variables",
+                          upstream->file, upstream->line);
+            return NGX_ERROR;
+        }
+
         if (ngx_etcd_upstream_rooted(upstream, log) != NGX_OK) {
             return NGX_ERROR;
         }

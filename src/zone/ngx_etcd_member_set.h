@@ -161,6 +161,12 @@ typedef struct {
                                                       check keeps nothing off */
     volatile uint32_t                mandatory;    /* a new member is
                                                       unproven */
+    volatile uint32_t                role;         /* of checks that are
+                                                      shared */
+    uint32_t                         pad;
+    ngx_etcd_atomic64_t              heard;        /* ngx_etcd_clock() of the
+                                                      last value of the observer
+                                                      */
     ngx_etcd_atomic64_t              done;         /* number of checks */
     ngx_etcd_atomic64_t              failed;
     ngx_etcd_atomic64_t              suspects;     /* bits: number of a piece

@@ -93,6 +93,7 @@ my %checks = (
         'http "header=A:b\r\nC:d"', 'http "header=A:\n"',
     ],
     'it is neither on nor off' => ['tcp ssl ssl_verify=maybe'],
+    'it is empty' => ['tcp share=', 'tcp zone='],
 );
 
 for my $wrong (sort keys %checks) {
@@ -113,5 +114,25 @@ passes("etcd_check $_", upstream($members, "etcd_check $_;"))
         'http match=~^ok$ status=204 panic=0 rises=1',
         'http "header=A: b\tc" header=B:d host=[::1]:80 uri=/?a=b jitter=0',
         'tcp ssl ssl_verify=off port=1 interval=10ms timeout=10ms fails=65535';
+
+my %shared = (
+    'tcp zone=a' => 'has a "zone=" and no "share="',
+    'tcp share=/a zone=b/c' => 'has a slash in "zone="',
+    'tcp share=/a interval=900ms timeout=10ms' =>
+        'has "share=" and an "interval=" of less than 1s',
+);
+
+for my $check (sort keys %shared) {
+    refused($check, upstream($members, "etcd_check $check;"),
+            "\"etcd_check\" $shared{$check} in AT", 7);
+}
+
+passes("etcd_check $_", upstream($members, "etcd_check $_;"))
+    for 'tcp share=/a', 'tcp share=/a/ zone=eu-1';
+
+refused('a prefix with variables',
+        upstream('etcd_members /a/$arg_b/;', 'etcd_check tcp share=/a;'),
+        '"share=" of "etcd_check" cannot be used in AT: the prefix has '
+        . 'variables', 6);
 
 finish();
