@@ -371,7 +371,8 @@ http {
     upstream sick {
         etcd_members /sick/;
         etcd_guard keep=1% dry_run;
-        etcd_check tcp interval=100ms timeout=100ms;
+        etcd_check tcp interval=1s timeout=100ms fast=100ms share=/observer
+            zone=a;
         etcd_eject errors=50% window=1s min=1 time=1h max=50%;
     }
     server {
@@ -508,7 +509,8 @@ ok(wait_for(sub {
         && $status->{upstreams}{routed}{sets}
         && $status->{upstreams}{sick}{ejections}
         && defined $status->{upstreams}{held}{held_for}
-        && $status->{upstreams}{sick}{checks};
+        && $status->{upstreams}{sick}{checks}
+        && defined $status->{upstreams}{sick}{check_heard_ms};
 }, 20), 'there is a status');
 
 # Only a request for an upstream shows the upstream's sets.

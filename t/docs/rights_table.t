@@ -48,6 +48,9 @@ my @rows = (
     ['`election`', 'the prefix `PREFIX/`', etcd => 'election %s /j value=x',
      '^/j/', '/j/'],
     ['`register`', 'the key', etcd => 'register /k value=x', '/k', '^/k/'],
+    ['`etcd_check` with `share=`', 'the prefix `KEY/`, or `KEY/ZONE/`',
+     upstream => 'etcd_check tcp share=/m/observer zone=a; '
+     . 'etcd_members /m/members/', '^/m/', '^/m/members/'],
     ['`etcd_lock`', 'the prefix `NAME/`, whatever the KEY',
      location => 'etcd_lock /l $arg_key', '^/l/', '^/l/other/'],
 );
@@ -138,6 +141,8 @@ sub state_of {
 
     my $works = $what eq '`election`' ? $status->{elections}{"row$n"}{is_leader}
               : $what eq '`register`' ? defined $etcd->get('/k')
+              : $what =~ /`share=`/
+                ? ($status->{upstreams}{"up$n"}{check_role} // '') eq 'observes'
               : $status->{clusters}{"row$n"}{state} eq 'synced';
 
     return 'works' if $works;

@@ -157,6 +157,23 @@ sub wants_pair {
 }
 
 
+# Checks that are shared have an election below KEY, or KEY/ZONE.
+
+sub wants_observer {
+    my ($self, $check, $cluster) = @_;
+
+    my %option = map { /^(share|zone)=(.*)/s ? ($1, $2) : () }
+        @{ $check->{args} };
+
+    my $key = $option{share} // return;
+
+    $key =~ s{/$}{};
+    $key .= "/$option{zone}" if defined $option{zone};
+
+    $self->wants_right('election', $check, $key, $cluster);
+}
+
+
 sub wants {
     my ($self, $conf) = @_;
 
@@ -170,6 +187,9 @@ sub wants {
                 name => $upstream->{args}[0], prefix => $uses->{args}[0],
                 cluster => cluster_of($uses),
             };
+
+            $self->wants_observer($_, cluster_of($uses))
+                for named('etcd_check', $upstream->{block});
         }
     }
 
