@@ -20,6 +20,7 @@ static void model_apply(sim_event_t *ev);
 static void model_lease_expire(sim_event_t *ev);
 static void model_lease_schedule(model_lease_t *lease);
 static void model_lease_renew(model_lease_t *lease);
+static void model_return(model_store_t *former, model_rec_t *rec);
 static void model_go_back(uint64_t time, uint64_t cluster_id, uint64_t term);
 
 
@@ -489,7 +490,6 @@ void
 model_force(uint64_t time)
 {
     size_t          i;
-    model_rec_t    *rec, *last;
     model_store_t  *former;
 
     if (model.nstores == MODEL_STORES) {
@@ -503,14 +503,36 @@ model_force(uint64_t time)
     model.store->forced = 1;
 
     for (i = 0; i < model.store->nkeys; i++) {
-        rec = model.store->keys[i]->last;
-        last = model_get(former, &rec->key);
+        model_return(former, model.store->keys[i]->last);
+    }
+}
 
-        if (!rec->deleted && rec->lease
-            && (last == NULL || last->create != rec->create))
-        {
-            rec->returned = 1;
+
+/* The owner of a key knows of its deletion, unless an operator has done it. */
+
+static void
+model_return(model_store_t *former, model_rec_t *rec)
+{
+    model_rec_t  *last, *end;
+
+    if (rec->deleted || rec->lease == 0) {
+        return;
+    }
+
+    end = NULL;
+
+    for (last = model_find(former, &rec->key)->last;
+         last->deleted || last->create != rec->create;
+         last = last->prev)
+    {
+        if (last->deleted) {
+            end = last;
         }
+    }
+
+    if (end != NULL) {
+        rec->returned = 1;
+        rec->unaware = (end->reason == MODEL_BY_OPERATOR);
     }
 }
 

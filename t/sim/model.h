@@ -50,6 +50,8 @@ struct model_rec_s {
     ngx_uint_t                deleted;
     ngx_uint_t                returned;     /* of a deleted key, by a member
                                                that lagged */
+    ngx_uint_t                unaware;      /* such a one: an operator had
+                                               deleted it */
 };
 
 

@@ -56,6 +56,10 @@ sim_actor_t  sim_election_actor = {
 
 static ngx_etcd_lease_state_t  sim_election_holds[SIM_PROCS];
 
+/* since when it says that the process leads */
+
+static uint64_t  sim_election_since[SIM_PROCS];
+
 
 static void
 sim_election_start(sim_proc_t *proc)
@@ -126,6 +130,7 @@ sim_election_changed(ngx_etcd_election_t *election, ngx_uint_t seen)
     {
         sim_trace("%s", election->hold.until ? "it leads"
                                              : "it does not lead any more");
+        sim_election_since[proc->index] = sim.now;
     }
 
     sim_election_holds[proc->index] = election->hold;
@@ -157,7 +162,9 @@ sim_election_check(sim_proc_t *proc)
 
     sim_election_seen(proc, &key, &candidate->election);
 
-    if (sim_owns(proc, "election", &key, hold->created, hold->lease)) {
+    if (sim_owns(proc, "election", &key, hold->created, hold->lease,
+                 sim_election_since[proc->index]))
+    {
         sim_leads(proc, "election", &prefix, &key, hold->created, 1);
     }
 }

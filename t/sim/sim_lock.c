@@ -431,7 +431,8 @@ sim_request_kept(sim_request_t *request)
  * The history that a grant belongs to.  A restore may bring back an older key,
  * whose end was the reason why this one holds.  A process that has had no
  * answer since then goes on in the former history, as the owner of the older
- * key does in this one.
+ * key does in this one.  No answer shows that a member which lagged behind has
+ * gone on alone: there all go on with what held before.
  */
 
 static model_store_t *
@@ -439,14 +440,21 @@ sim_request_store(sim_request_t *request)
 {
     ngx_uint_t         history;
     ngx_etcd_grant_t  *grant;
+    ngx_etcd_mutex_t  *mutex;
 
     grant = &request->grant;
+    mutex = grant->permit->mutex;
     history = request->worker->proc->history;
 
+    while (model.stores[history]->forced
+           && mutex->since * SIM_MS < model.stores[history]->began)
+    {
+        history--;
+    }
+
     if (history == model.store->number
-        || sim_before(model.store, &grant->lock->lock_queue.from,
-                      &grant->permit->mutex->key,
-                      grant->permit->mutex->created)
+        || sim_before(model.store, &grant->lock->lock_queue.from, &mutex->key,
+                      mutex->created, 1)
            < grant->conf->name->permits)
     {
         return model.store;
@@ -501,7 +509,7 @@ sim_lock_check(sim_proc_t *proc)
         mutex = grant->permit->mutex;
 
         if (sim_owns(proc, "lock", &mutex->key, mutex->created,
-                     mutex->lease))
+                     mutex->lease, mutex->since * SIM_MS))
         {
             prefix = grant->lock->lock_queue.from;
             sim_leads(proc, "lock", &prefix, &mutex->key,

@@ -385,7 +385,7 @@ sim_nothing(void *data)
 
 ngx_uint_t
 sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key, int64_t created,
-    int64_t id)
+    int64_t id, uint64_t held)
 {
     size_t          i;
     uint64_t        since;
@@ -431,7 +431,15 @@ sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key, int64_t created,
         }
     }
 
-    if (rec != NULL && end == NULL && rec->time >= since) {
+    /*
+     * A key that the process has held by since before this history is of a
+     * former one: here another key has got the same name and revision.
+     */
+
+    if (rec != NULL && rec->time >= since && held < since) {
+        end = NULL;
+
+    } else if (rec != NULL && end == NULL && rec->time >= since) {
         return 1;
     }
 
@@ -568,7 +576,7 @@ sim_waits(ngx_str_t *prefix, model_rec_t *own, uint64_t time)
 
 ngx_uint_t
 sim_before(model_store_t *store, ngx_str_t *prefix, ngx_str_t *key,
-    int64_t created)
+    int64_t created, ngx_uint_t unaware)
 {
     size_t        i;
     ngx_uint_t    before;
@@ -585,7 +593,8 @@ sim_before(model_store_t *store, ngx_str_t *prefix, ngx_str_t *key,
             break;
         }
 
-        if (!rec->deleted && !rec->returned && rec->create < created
+        if (!rec->deleted && rec->create < created
+            && (!rec->returned || (unaware && rec->unaware))
             && !sim_share(&rec->key, key))
         {
             before++;
@@ -603,7 +612,7 @@ sim_leads(sim_proc_t *proc, char *what, ngx_str_t *prefix, ngx_str_t *key,
     ngx_str_t   *other;
     ngx_uint_t   i, before, n;
 
-    before = sim_before(model.store, prefix, key, created);
+    before = sim_before(model.store, prefix, key, created, 0);
 
     if (before >= permits) {
         sim_fail("no more holders than permits",

@@ -50,11 +50,12 @@ void sim_nothing(void *data);
 
 /*
  * A process believes that it has that key, which was created at that revision,
- * with a lease: 1 if etcd has it as well; 0: somebody took it away, and that
- * may go unnoticed for a while.  Everything else fails.
+ * with a lease, since it holds something by it: 1 if etcd has it as well; 0:
+ * somebody took it away, and that may go unnoticed for a while.  Everything
+ * else fails.
  */
 ngx_uint_t sim_owns(sim_proc_t *proc, char *what, ngx_str_t *key,
-    int64_t created, int64_t lease);
+    int64_t created, int64_t lease, uint64_t held);
 
 /* 1: the key that was created at that revision was gone at that time */
 ngx_uint_t sim_gone(ngx_str_t *key, int64_t created, uint64_t time);
@@ -77,10 +78,11 @@ ngx_uint_t sim_waits(ngx_str_t *prefix, model_rec_t *rec, uint64_t time);
 
 /*
  * how many keys below the prefix are older than that revision, of the key, and
- * do not share the lock with it
+ * do not share the lock with it; of those that came back, only the ones whose
+ * owners may not know that they were gone, if these are asked for
  */
 ngx_uint_t sim_before(model_store_t *store, ngx_str_t *prefix, ngx_str_t *key,
-    int64_t created);
+    int64_t created, ngx_uint_t unaware);
 
 /*
  * the key must be among the first "permits" ones below the prefix, not counting
