@@ -72,19 +72,35 @@ ngx_etcd_session_pause(ngx_etcd_session_t *session, ngx_uint_t n,
  * Etcd is too slow for the lease, as it may be for those of others.  Each new
  * lease makes it write, and makes all of them wait longer: there is a pause
  * that is long beside a write, whoever waits for a lease (exponential backoff
- * with full jitter).
+ * with full jitter).  The first one is short: there may have been an outage.
  */
 
 static void
 ngx_etcd_session_late(ngx_etcd_session_t *session)
 {
-    uint64_t  rest;
+    ngx_uint_t  n;
 
-    rest = ngx_etcd_clock()
-           + ngx_etcd_session_pause(session, session->pause.late++,
-                                    NGX_ETCD_SESSION_MAX_PAUSE);
+    n = session->pause.late++;
 
-    session->pause.rest = ngx_max(session->pause.rest, rest);
+    session->pause.slow = ngx_etcd_clock()
+                          + ngx_etcd_session_pause(session, n,
+                                n ? NGX_ETCD_SESSION_MAX_PAUSE
+                                  : NGX_ETCD_SESSION_PAUSE);
+}
+
+
+/*
+ * Etcd has written.  If that was prompt, it is not slow: what was late before
+ * was so because of an outage, which is over.
+ */
+
+static void
+ngx_etcd_session_written(ngx_etcd_session_t *session)
+{
+    if (ngx_etcd_clock() - session->unary.last < NGX_ETCD_SESSION_PROMPT) {
+        session->pause.late = 0;
+        session->pause.slow = 0;
+    }
 }
 
 
@@ -293,6 +309,7 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     }
 
     session->full = 0;
+    ngx_etcd_session_written(session);
 
     if (ttl <= 0) {
         ngx_etcd_session_again(session);
@@ -329,16 +346,16 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 static void
 ngx_etcd_session_grant(ngx_etcd_session_t *session)
 {
-    uint64_t                  id, now;
+    uint64_t                  id, now, rest;
     ngx_etcd_unary_t         *unary;
     Etcd__LeaseGrantRequest  *request;
 
     now = ngx_etcd_clock();
+    rest = ngx_max(session->pause.rest, session->pause.slow);
 
-    if (now < session->pause.rest) {
+    if (now < rest) {
         session->state = NGX_ETCD_SESSION_WAITING;
-        ngx_add_timer(&session->pause.timer,
-                      (ngx_msec_t) (session->pause.rest - now));
+        ngx_add_timer(&session->pause.timer, (ngx_msec_t) (rest - now));
         return;
     }
 
@@ -404,6 +421,10 @@ ngx_etcd_session_revoked(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     }
 
     session->pause.unanswered = 0;
+
+    if (status == NGX_ETCD_GRPC_OK || status == NGX_ETCD_GRPC_NOT_FOUND) {
+        ngx_etcd_session_written(session);
+    }
 
     /* the lease was revoked, did not exist, or this user may not revoke it */
 
@@ -554,7 +575,8 @@ ngx_etcd_session_hasten(ngx_etcd_session_t *session)
 {
     if (session->state == NGX_ETCD_SESSION_WAITING
         && !session->full
-        && ngx_etcd_clock() >= session->pause.rest)
+        && ngx_etcd_clock() >= ngx_max(session->pause.rest,
+                                       session->pause.slow))
     {
         ngx_etcd_backoff_hasten(&session->pause.timer);
     }

@@ -26,8 +26,10 @@
 
 /*
  * The pause after a lease that was lost for lack of an answer is at most _PAUSE
- * ms, or as long as so many writes have lately taken, and doubles up to
- * _MAX_PAUSE.  A lease that was kept for so many TTLs ends the row.
+ * ms.  When this happens again, it is as long as so many writes have lately
+ * taken, or _PAUSE ms, and doubles up to _MAX_PAUSE.  A lease that was kept for
+ * so many TTLs ends the row, and so does a write that takes less than _PROMPT
+ * ms, at once: the lost lease is revoked before the next one is requested.
  *
  * The pause after a revocation that got no answer is as long, but at most half
  * of the TTL: an etcd without a quorum does not answer, either, and keeps a
@@ -38,6 +40,7 @@
 #define NGX_ETCD_SESSION_WRITES     4
 #define NGX_ETCD_SESSION_MAX_PAUSE  16000
 #define NGX_ETCD_SESSION_TTLS       3
+#define NGX_ETCD_SESSION_PROMPT     250
 
 /* ms, on average, until a full etcd is asked for a lease again */
 
@@ -82,6 +85,7 @@ typedef struct {
     uint64_t                     since;        /* when HELD began */
     uint64_t                     rest;         /* no lease is requested before
                                                   this ngx_etcd_clock() */
+    uint64_t                     slow;         /* likewise: etcd is too slow */
 } ngx_etcd_session_pause_t;
 
 

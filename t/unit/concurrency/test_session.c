@@ -12,7 +12,10 @@
 
 
 #define TEST_SESSION_FULL     "etcdserver: mvcc: database space exceeded"
-#define TEST_SESSION_SILENCE  600    /* s */
+#define TEST_SESSION_EXISTS   "etcdserver: lease already exists"
+#define TEST_SESSION_SILENCE  600     /* s */
+#define TEST_SESSION_SLOW     300     /* s */
+#define TEST_SESSION_WRITE    1900    /* ms */
 
 
 static struct {
@@ -72,10 +75,33 @@ test_session_grant(void)
 }
 
 
+static ngx_etcd_grpc_stream_t *
+test_session_revoke(void)
+{
+    return test_etcd_call("/etcdserverpb.Lease/LeaseRevoke", 0);
+}
+
+
+/* Waits for a call of either kind, up to so many ms. */
+
+static ngx_etcd_grpc_stream_t *
+test_session_wait(ngx_etcd_grpc_stream_t *(*find)(void), ngx_uint_t ms)
+{
+    ngx_etcd_grpc_stream_t  *call;
+
+    for (call = find(); call == NULL && ms != 0; ms--) {
+        test_loop_pass(1);
+        call = find();
+    }
+
+    return call;
+}
+
+
 /* Returns the first request of a lease. */
 
 static ngx_etcd_grpc_stream_t *
-test_session_begin(ngx_pool_t *pool)
+test_session_start(ngx_pool_t *pool, time_t ttl)
 {
     ngx_etcd_session_t       *session;
     ngx_etcd_lease_stream_t  *leases;
@@ -96,7 +122,7 @@ test_session_begin(ngx_pool_t *pool)
 
     session->leases = leases;
     ngx_str_set(&session->name, "test");
-    session->ttl = 10;
+    session->ttl = ttl;
     session->held = test_session_held;
     session->refused = test_session_refused;
     session->renewed = test_session_renewed;
@@ -108,6 +134,13 @@ test_session_begin(ngx_pool_t *pool)
     test_loop_run();
 
     return test_session_grant();
+}
+
+
+static ngx_etcd_grpc_stream_t *
+test_session_begin(ngx_pool_t *pool)
+{
+    return test_session_start(pool, 10);
 }
 
 
@@ -215,7 +248,7 @@ test_session_exists(ngx_pool_t *pool)
     tap_expect(call != NULL);
 
     test_etcd_fail(call, NGX_ETCD_GRPC_FAILED_PRECONDITION,
-                   "etcdserver: lease already exists");
+                   TEST_SESSION_EXISTS);
 
     tap_check(test_sessions.held == 1 && test_sessions.refused == 0);
 }
@@ -320,6 +353,96 @@ test_session_silence(ngx_pool_t *pool)
 }
 
 
+/*
+ * Outages, one after the other, longer than the TTL: an attempt before each was
+ * processed, or was not answered.  Another lease is requested when etcd is
+ * back.
+ */
+
+static void
+test_session_outage(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    ngx_etcd_grpc_stream_t  *call;
+
+    call = test_session_start(pool, 2);
+
+    for (i = 0; i < 6; i++) {
+        tap_expect(call != NULL);
+
+        test_loop_pass(4000);
+
+        call = test_session_wait(test_session_grant, 500);
+        tap_expect(call != NULL);
+
+        test_etcd_fail(call, NGX_ETCD_GRPC_FAILED_PRECONDITION,
+                       TEST_SESSION_EXISTS);
+
+        tap_check(test_sessions.held == 0);
+
+        call = test_session_wait(test_session_revoke, 500);
+        tap_expect(call != NULL);
+
+        test_etcd_fail(call, NGX_ETCD_GRPC_NOT_FOUND, "not found");
+
+        call = test_session_wait(test_session_grant, 500);
+    }
+
+    tap_expect(call != NULL);
+}
+
+
+/* Etcd takes as long for each write as a lease lasts: it gets few of them. */
+
+static void
+test_session_slow(ngx_pool_t *pool)
+{
+    ngx_uint_t                 ms, age, writes;
+    ngx_etcd_grpc_stream_t    *call, *last;
+    Etcd__LeaseGrantResponse   response;
+
+    call = test_session_start(pool, 2);
+    tap_expect(call != NULL);
+
+    last = NULL;
+    age = 0;
+    writes = 0;
+
+    for (ms = 0; ms < TEST_SESSION_SLOW * 1000; ms++) {
+        test_loop_pass(1);
+
+        call = test_session_grant();
+        call = (call != NULL) ? call : test_session_revoke();
+
+        age = (call == last) ? age + 1 : 0;
+        last = call;
+
+        if (call == NULL || age < TEST_SESSION_WRITE) {
+            continue;
+        }
+
+        last = NULL;
+        writes++;
+
+        if (call != test_session_grant()) {
+            test_etcd_fail(call, NGX_ETCD_GRPC_NOT_FOUND, "not found");
+            continue;
+        }
+
+        etcd__lease_grant_response__init(&response);
+
+        response.id = test_sessions.session.lease.id;
+        response.ttl = 2;
+
+        test_etcd_answer(call, &response.base);
+    }
+
+    tap_check(test_sessions.held == 0);
+    tap_expect(writes > TEST_SESSION_SLOW / 20);
+    tap_check(writes * TEST_SESSION_WRITE < TEST_SESSION_SLOW * 1000 / 2);
+}
+
+
 ngx_etcd_tap_test_t  test_session[] = {
     { "session: a full etcd", test_session_full },
     { "session: a lease of a full etcd", test_session_doubt },
@@ -328,5 +451,7 @@ ngx_etcd_tap_test_t  test_session[] = {
     { "session: the longest TTL", test_session_endless },
     { "session: less than the requested TTL", test_session_shorter },
     { "session: revocations without an answer", test_session_silence },
+    { "session: outages in a row", test_session_outage },
+    { "session: an etcd that is too slow", test_session_slow },
     { NULL, NULL }
 };
