@@ -13,12 +13,19 @@
 
 #define NGX_ETCD_PASSWORD_BUFFER  (NGX_ETCD_TOKEN_MAX + 2)
 
-#define NGX_ETCD_PASSWORD_OTHERS  0044
+#define NGX_ETCD_PASSWORD_GROUP   0040
+#define NGX_ETCD_PASSWORD_OTHERS  0004
 
+
+/*
+ * A group may read a file of root: so Kubernetes gives a secret to a user who
+ * is not root.
+ */
 
 static char *
 ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err)
 {
+    ngx_uint_t       others;
     ngx_file_info_t  fi;
 
     if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR) {
@@ -30,7 +37,13 @@ ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err)
         return "is not a regular file";
     }
 
-    if (ngx_file_access(&fi) & NGX_ETCD_PASSWORD_OTHERS) {
+    others = NGX_ETCD_PASSWORD_OTHERS;
+
+    if (fi.st_uid != 0) {
+        others |= NGX_ETCD_PASSWORD_GROUP;
+    }
+
+    if (ngx_file_access(&fi) & others) {
         return "is readable by group or others, only its owner may read it";
     }
 

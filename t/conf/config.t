@@ -180,16 +180,14 @@ refused('endpoints outside', "$endpoint\n",
 # user, password_file
 
 my $file = 'password_file good.password;';
+my $others = 'is readable by group or others, only its owner may read it';
 
 for (
     ['missing', 'cannot be opened (2: No such file or directory)'],
     ['.', 'is not a regular file'],
-    ['0604.password', 'is readable by group or others, only its owner may '
-                      . 'read it'],
-    ['0640.password', 'is readable by group or others, only its owner may '
-                      . 'read it'],
-    ['0644.password', 'is readable by group or others, only its owner may '
-                      . 'read it'],
+    ['0604.password', $others],
+    ['0640.password', $others],
+    ['0644.password', $others],
     ['none.password', 'has an empty first line'],
     ['empty.password', 'has an empty first line'],
     ['long.password', 'has a first line of more than 1024 bytes'],
@@ -203,6 +201,9 @@ for (
             etcd($endpoint, 'user a;', "password_file $name;"),
             "\"password_file\" \"$name\" $fault in AT", 4);
 }
+
+passes('a password_file of root, for a group',
+       etcd($endpoint, 'user a;', 'password_file root.password;')) if $> == 0;
 
 refused('password_file twice',
         etcd($endpoint, 'user a;', $file, $file),

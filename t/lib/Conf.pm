@@ -109,10 +109,16 @@ sub write_passwords {
 
     $nginx->write_secret("$_.password", $text{$_}) for keys %text;
 
+    chmod(0640, $nginx->write_secret('root.password', "secret\n"));
+
     for my $mode (qw(0604 0640 0644)) {
         my $path = $nginx->write_secret("$mode.password", "secret\n");
 
         chmod(oct($mode), $path) or die "chmod $path: $!\n";
+
+        # not root's, where we are root
+
+        chown(1, -1, $path) if $mode eq '0640';
     }
 }
 

@@ -85,6 +85,11 @@ test_password_lines(ngx_pool_t *pool)
                                &password)
               == NULL);
     tap_check(password.len == NGX_ETCD_PASSWORD_MAX);
+
+    /* A group may read the password of a file of root, and of nobody else. */
+
+    tap_check((test_password_of("secret", 6, 0640, &password) == NULL)
+              == (geteuid() == 0));
 }
 
 
@@ -109,7 +114,7 @@ test_password_faults(ngx_pool_t *pool)
     test_fault("\n", 1, 0600, "empty");
     test_fault("\r\nsecret", 8, 0600, "empty");
     test_fault("a\0b\n", 4, 0600, "zero byte");
-    test_fault("secret", 6, 0640, "readable by group");
+    test_fault("secret", 6, 0644, "readable by group");
     test_fault("secret", 6, 0604, "readable by group");
 
     ngx_memset(longest, 'x', sizeof(longest));
