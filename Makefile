@@ -30,7 +30,8 @@ CHECK   = J=$(J) TEST_NGINX_BINARY=$(NGINX) TEST_NGINX_MODULES=$(BUILD) \
 
 .PHONY: all packages ports etcd demo test test-all test-rest test-upgrade \
         matrix test-clients test-patroni soak crash sim mutations bench asan \
-        fuzz lint warnings figures docs install deb deb-test clean help
+        fuzz lint warnings figures docs install deb deb-test image-test clean \
+        help
 
 # nginx is not in the PATH of Debian's ordinary users
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -180,6 +181,10 @@ deb-test:
 	@$(CHOICE) tools/packages root
 	@tools/deb_test $(BUILD)/deb-test $(SUITE)
 
+image-test:
+	@$(CHOICE) tools/packages test root image
+	@tools/image_test $(BUILD)/image-test $(SUITE)
+
 clean:
 	rm -rf $(BUILD)
 
@@ -225,6 +230,9 @@ help:
 	@echo 'make deb        build Debian packages into build/deb/'
 	@echo 'make deb-test   install, upgrade and remove them in a clean root of'
 	@echo '                Debian (SUITE=trixie: another one than this)'
+	@echo 'make image-test build and start the image of packaging/container/, as'
+	@echo '                root, without a daemon (SUITE=bookworm: upon another'
+	@echo '                Debian)'
 	@echo 'make clean      remove build/'
 	@echo
 	@echo 'NGINX=          the nginx binary           (nginx)'
