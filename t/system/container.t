@@ -181,7 +181,8 @@ my ($provider) =
     @{ CPAN::Meta::YAML->read("$top/conf-examples/grafana-provider.yml") };
 my $folder = $provider->{providers}[0]{options}{path};
 
-ok((grep { m{:\Q$folder\E/} } @volumes), 'the dashboard is where Grafana looks');
+ok((grep { m{:\Q$folder\E/} } @volumes),
+   'the dashboard is where Grafana looks');
 
 for my $name (grep { $services->{$_}{build} } sort keys %$services) {
     my $build = $services->{$name}{build};
@@ -197,7 +198,7 @@ is(join(' ', grep { !-e "$top/$_" }
              $dockerfile =~ m{^COPY ((?:debian|packaging)/\S+)}mg), '',
    'what the Dockerfile copies exists');
 
-# what Prometheus says of its configuration
+# Prometheus takes the configuration.
 
 SKIP: {
     grep { -x "$_/promtool" } split(/:/, $ENV{PATH})
