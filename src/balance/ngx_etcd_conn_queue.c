@@ -18,16 +18,10 @@ static ngx_queue_t  ngx_etcd_conn_queues;
 static ngx_fd_t     ngx_etcd_conn_queue_wakeup;
 
 
-/* Returns 1 if a peer may be picked now, or none is to be waited for. */
-
-static ngx_uint_t
-ngx_etcd_conn_queue_available(ngx_etcd_table_t *table)
+ngx_uint_t
+ngx_etcd_conn_queue_usable(ngx_etcd_table_t *table)
 {
     ngx_uint_t  counts;
-
-    if (table->given_up) {
-        return 1;
-    }
 
     counts = ngx_etcd_table_counts(table);
 
@@ -35,6 +29,25 @@ ngx_etcd_conn_queue_available(ngx_etcd_table_t *table)
            && (ngx_etcd_health_swept(&table->near, counts)
                || ngx_etcd_health_swept(&table->primary, counts)
                || ngx_etcd_health_swept(&table->backup, counts));
+}
+
+
+/*
+ * Returns 1 if a peer of a line may be picked now, or none is to be waited for.
+ */
+
+static ngx_uint_t
+ngx_etcd_conn_queue_available(ngx_etcd_table_t *table)
+{
+    while (!table->given_up && !ngx_etcd_conn_queue_usable(table)) {
+        table = table->conf->next;
+
+        if (table == NULL) {
+            return 0;
+        }
+    }
+
+    return 1;
 }
 
 
@@ -332,6 +345,8 @@ void
 ngx_etcd_conn_queue_freed(ngx_etcd_table_t *table)
 {
     ngx_etcd_conn_queue_t  *queue;
+
+    table = ngx_etcd_table_head(table);
 
     if ((table->conn_queue == NULL || table->conn_queue->n == 0)
         && ngx_etcd_conn_queue_others(table) == 0)

@@ -65,10 +65,16 @@ ngx_int_t ngx_etcd_conn_queue_start(ngx_cycle_t *cycle, ngx_fd_t wakeup);
  */
 ngx_etcd_wait_queue_t *ngx_etcd_conn_queue_get(ngx_etcd_table_t *table);
 
+/* Returns 1 if a request that comes now would find a peer in the table. */
+ngx_uint_t ngx_etcd_conn_queue_usable(ngx_etcd_table_t *table);
+
 /* Called before ngx_etcd_table_done(). */
 void ngx_etcd_conn_queue_done(ngx_etcd_table_t *table);
 
-/* Called in a table with conf->queue: a connection to a peer has ended. */
+/*
+ * Called in a table with conf->queue: a connection to a peer has ended, for
+ * which requests wait in the queue of the first line.
+ */
 void ngx_etcd_conn_queue_freed(ngx_etcd_table_t *table);
 
 

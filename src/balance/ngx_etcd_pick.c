@@ -46,12 +46,53 @@ ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
     ngx_uint_t  i;
 
     for (i = 0; i < pick->ntried; i++) {
-        if (pick->tried[i].peer->uid == peer->uid) {
+        if (pick->tried[i].peer->uid == peer->uid
+            && pick->tried[i].peer->slot == peer->slot)
+        {
             return 1;
         }
     }
 
     return 0;
+}
+
+
+ngx_uint_t
+ngx_etcd_pick_more(ngx_etcd_table_t *table)
+{
+    ngx_uint_t  n;
+
+    for (n = 0; table != NULL; table = table->conf->next) {
+        n += ngx_etcd_peer_group_tries(&table->near)
+             + ngx_etcd_peer_group_tries(&table->primary)
+             + ngx_etcd_peer_group_tries(&table->backup);
+    }
+
+    return n;
+}
+
+
+/* Goes on with the next line of the upstream; returns 0 if there is none. */
+
+static ngx_uint_t
+ngx_etcd_pick_advance(ngx_etcd_pick_t *pick)
+{
+    ngx_etcd_table_t  *table;
+
+    table = pick->table->conf->next;
+
+    if (table == NULL) {
+        return 0;
+    }
+
+    ngx_etcd_table_follow(table);
+
+    pick->table = table;
+    pick->revision = table->reader.revision;
+
+    ngx_etcd_pick_restart(pick);
+
+    return 1;
 }
 
 
@@ -353,7 +394,7 @@ ngx_etcd_pick_take(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
         ngx_etcd_pick_method(pick)->taken(pick, peer->group, peer, conns);
     }
 
-    if (pick->user != NULL) {
+    if (pick->user != NULL && pick->table->conf->close) {
         ngx_etcd_peer_subscribe(peer, pick->user);
     }
 
@@ -395,25 +436,28 @@ ngx_etcd_pick_get_bound(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick,
     pc->cached = 0;
     pc->connection = NULL;
 
-    for (i = 0; i < NGX_ETCD_PICK_RACES; i++) {
-        peer = ngx_etcd_pick_choose(pick, hint);
+    do {
+        for (i = 0; i < NGX_ETCD_PICK_RACES; i++) {
+            peer = ngx_etcd_pick_choose(pick, hint);
 
-        if (peer == NULL) {
-            break;
+            if (peer == NULL) {
+                break;
+            }
+
+            rc = ngx_etcd_pick_take(pick, peer);
+
+            if (rc == NGX_OK) {
+                ngx_etcd_pick_address(pc, peer);
+                ngx_etcd_sid_picked(pc, peer->sid ? &peer->sid->id : NULL);
+                return NGX_OK;
+            }
+
+            if (rc == NGX_ERROR) {
+                break;
+            }
         }
 
-        rc = ngx_etcd_pick_take(pick, peer);
-
-        if (rc == NGX_OK) {
-            ngx_etcd_pick_address(pc, peer);
-            ngx_etcd_sid_picked(pc, peer->sid ? &peer->sid->id : NULL);
-            return NGX_OK;
-        }
-
-        if (rc == NGX_ERROR) {
-            break;
-        }
-    }
+    } while (ngx_etcd_pick_advance(pick));
 
     pc->name = pick->name;
 

@@ -43,7 +43,7 @@ typedef struct {
 struct ngx_etcd_pick_s {
     NGX_ETCD_PEER_HEAD                             /* see ngx_etcd_compat.h */
 
-    ngx_etcd_table_t            *table;
+    ngx_etcd_table_t            *table;            /* of the line at hand */
     ngx_str_t                   *name;             /* upstream name */
     ngx_pool_t                  *pool;
     uint64_t                     revision;         /* of the table when picking
@@ -94,6 +94,10 @@ struct ngx_etcd_pick_s {
     (pick)->hashed = 0
 
 
+/* Returns the number of peers to try in further lines of the upstream. */
+ngx_uint_t ngx_etcd_pick_more(ngx_etcd_table_t *table);
+
+
 /*
  * Starts picking from the current table; returns the number of peers to try.
  */
@@ -113,7 +117,8 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
 
     return ngx_etcd_peer_group_tries(&table->near)
            + ngx_etcd_peer_group_tries(&table->primary)
-           + ngx_etcd_peer_group_tries(&table->backup);
+           + ngx_etcd_peer_group_tries(&table->backup)
+           + (table->conf->next ? ngx_etcd_pick_more(table->conf->next) : 0);
 }
 
 
@@ -124,8 +129,8 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
  */
 
 #define ngx_etcd_pick_subscribe(pick, handler, arg)                           \
-    ((pick)->table->conf->close ? ngx_etcd_pick_make_user(pick, handler, arg) \
-                                : NGX_OK)
+    (((pick)->table->conf->close || (pick)->table->conf->next != NULL)        \
+     ? ngx_etcd_pick_make_user(pick, handler, arg) : NGX_OK)
 
 ngx_int_t ngx_etcd_pick_make_user(ngx_etcd_pick_t *pick,
     void (*close)(void *data), void *data);
@@ -134,7 +139,9 @@ ngx_int_t ngx_etcd_pick_make_user(ngx_etcd_pick_t *pick,
 
 /*
  * Sets pc to the next peer.  A peer that was tried on a new connection is not
- * tried again.  NGX_BUSY: no peer is left; pc->name is the upstream name.
+ * tried again.  A peer of a further line is picked only if the lines before
+ * have none left; then pick->table is that of the peer.  NGX_BUSY: no peer is
+ * left; pc->name is the upstream name.
  */
 ngx_int_t ngx_etcd_pick_get(ngx_peer_connection_t *pc, void *data);
 

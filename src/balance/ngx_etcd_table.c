@@ -56,7 +56,7 @@ ngx_etcd_table_wakes(void *data, ngx_uint_t more)
 {
     ngx_etcd_table_t *table = data;
 
-    return table->given_up || ngx_etcd_table_has(table, more);
+    return table->given_up || ngx_etcd_table_any_has(table, more);
 }
 
 
@@ -118,6 +118,8 @@ ngx_etcd_table_start(ngx_etcd_table_t *table, uint64_t until,
 static void
 ngx_etcd_table_wake(ngx_etcd_table_t *table)
 {
+    table = ngx_etcd_table_head(table);
+
     ngx_etcd_wait_queue_wake(&table->wait_queue);
 
     if (table->conn_queue != NULL) {
@@ -197,8 +199,10 @@ ngx_etcd_table_sync(ngx_etcd_table_t *table)
     {
         /* a member may have been proven, which is not a change */
 
-        if (table->wait_queue.n != 0 && ngx_etcd_table_ready(table)) {
-            ngx_etcd_wait_queue_wake(&table->wait_queue);
+        if (ngx_etcd_table_head(table)->wait_queue.n != 0
+            && ngx_etcd_table_ready(table))
+        {
+            ngx_etcd_table_wake(table);
         }
 
         return NGX_OK;
@@ -688,6 +692,21 @@ ngx_etcd_table_has(ngx_etcd_table_t *table, ngx_uint_t more)
 }
 
 
+ngx_uint_t
+ngx_etcd_table_any_has(ngx_etcd_table_t *table, ngx_uint_t more)
+{
+    while (!ngx_etcd_table_has(table, more)) {
+        table = table->conf->next;
+
+        if (table == NULL) {
+            return 0;
+        }
+    }
+
+    return 1;
+}
+
+
 ngx_etcd_peer_t *
 ngx_etcd_table_first(ngx_etcd_table_t *table)
 {
@@ -773,5 +792,8 @@ ngx_etcd_table_successor(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 
     current = table->slots[peer->index];
 
-    return (current != NULL && current->uid == peer->uid) ? current : NULL;
+    /* members of another line, in another zone, may have the same uid */
+
+    return (current != NULL && current->uid == peer->uid
+            && current->slot == peer->slot) ? current : NULL;
 }

@@ -27,8 +27,14 @@
  * "etcd_members" without parameters.
  */
 
+typedef struct ngx_etcd_table_s  ngx_etcd_table_t;
+
 typedef struct {
     const ngx_etcd_method_t     *method;           /* of balancing */
+    ngx_etcd_table_t            *next;             /* of the next line of the
+                                                      upstream; NULL: none */
+    ngx_etcd_table_t            *first;            /* of the first line; NULL:
+                                                      this is it */
     ngx_msec_t                   max_stale;        /* ms, maximum age of the
                                                       proof; 0: no limit */
     ngx_etcd_closing_conf_t      closing;          /* with "close" */
@@ -52,7 +58,7 @@ typedef struct {
 } ngx_etcd_table_conf_t;
 
 
-typedef struct {
+struct ngx_etcd_table_s {
     ngx_etcd_zone_t             *zone;
     ngx_etcd_member_set_t       *set;
     ngx_etcd_table_conf_t       *conf;
@@ -97,8 +103,13 @@ typedef struct {
                                                       table */
     unsigned                     given_up:1;       /* requests do not wait for
                                                       it any more */
-} ngx_etcd_table_t;
+};
 
+
+/* the table of the upstream's first line, for which requests wait */
+
+#define ngx_etcd_table_head(table)                                            \
+    ((table)->conf->first ? (table)->conf->first : (table))
 
 /* the number of requests that wait */
 
@@ -167,13 +178,19 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 #define ngx_etcd_table_backup(table, attr)                                    \
     ((attr)->backup || (attr)->priority > (table)->priority)
 
+/* 1 if the next line of the upstream has members */
+
+#define ngx_etcd_table_spare(table)                                           \
+    ((table)->conf->next != NULL && (table)->conf->next->nmembers != 0)
+
 /*
  * The bits (NGX_ETCD_HEALTH_) that count: failures, unless the member is the
  * sole one, as in nginx; and failed checks, unless too many have failed.
  */
 
 #define ngx_etcd_table_counts(table)                                          \
-    ((((table)->nmembers > 1 || (table)->conf->sole)                          \
+    ((((table)->nmembers > 1 || (table)->conf->sole                           \
+       || ngx_etcd_table_spare(table))                                        \
       ? NGX_ETCD_HEALTH_FAILURES : 0)                                         \
      | ((table)->set->checks.panic ? 0 : NGX_ETCD_HEALTH_CHECKS))
 
@@ -232,6 +249,9 @@ void ngx_etcd_table_tick(ngx_etcd_table_t *table);
 ngx_uint_t ngx_etcd_table_has(ngx_etcd_table_t *table, ngx_uint_t more);
 
 #define ngx_etcd_table_ready(table)  ngx_etcd_table_has(table, 0)
+
+/* Returns 1 if a table has, of this line or of a further one. */
+ngx_uint_t ngx_etcd_table_any_has(ngx_etcd_table_t *table, ngx_uint_t more);
 
 /*
  * Returns a peer that etcd offers, failing or not; in a table of a sole

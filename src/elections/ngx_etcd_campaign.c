@@ -459,8 +459,11 @@ ngx_etcd_campaign_add(ngx_etcd_conf_t *ecf, ngx_etcd_campaign_t *campaign,
 static ngx_int_t
 ngx_etcd_campaign_observer(ngx_etcd_upstream_t *upstream, ngx_cycle_t *cycle)
 {
-    char                 *fault;
-    ngx_etcd_campaign_t  *campaign;
+    char                     *fault;
+    ngx_etcd_campaign_t      *campaign;
+    ngx_etcd_service_conf_t  *service;
+
+    service = upstream->service;
 
     campaign = ngx_pcalloc(cycle->pool, sizeof(ngx_etcd_campaign_t));
     if (campaign == NULL) {
@@ -474,8 +477,16 @@ ngx_etcd_campaign_observer(ngx_etcd_upstream_t *upstream, ngx_cycle_t *cycle)
     campaign->file = upstream->file;
     campaign->line = upstream->line;
 
-    fault = ngx_etcd_campaign_add(upstream->cluster, campaign, "observer",
-                                  &upstream->service->name, cycle);
+    if (ngx_etcd_catalog_of(service) != NULL) {
+        fault = "has \"share=\" for a prefix with variables";
+
+    } else if (service->next != NULL) {
+        fault = "has \"share=\" for several \"etcd_members\"";
+
+    } else {
+        fault = ngx_etcd_campaign_add(upstream->cluster, campaign, "observer",
+                                      &service->name, cycle);
+    }
 
     if (fault == NGX_CONF_OK) {
         return NGX_OK;

@@ -90,6 +90,10 @@ function reasonOf({ state, reason, members: all, sets }) {
 
 
 function upstreamType(module, upstream) {
+    if (upstream.line > 1) {
+        return module + ' backup' + (upstream.in_use ? ', in use' : '');
+    }
+
     return upstream.kind === 'leader' ? module + ' leader' : module;
 }
 

@@ -166,7 +166,8 @@ ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     failed = (state & NGX_PEER_FAILED) != 0;
     status = u->state->status;
 
-    ngx_http_etcd_count(upstream->service->outcome, pick->peer, u, failed);
+    ngx_http_etcd_count(ngx_etcd_peer_data_outcome(pick), pick->peer, u,
+                        failed);
 
     if (ngx_etcd_upstream_observes(upstream) && (failed || status != 0)) {
         ngx_etcd_peer_data_answered(pick, failed
@@ -215,8 +216,8 @@ ngx_http_etcd_close(void *data)
         refusal = NGX_ETCD_REFUSAL_LEFT;
     }
 
-    ngx_etcd_outcome_refuse((pd != NULL) ? pd->upstream->service->outcome
-                                         : NULL,
+    ngx_etcd_outcome_refuse((pd != NULL)
+                            ? ngx_etcd_peer_data_outcome(&pd->pick) : NULL,
                             r->pool, refusal);
 
     ngx_http_etcd_upstream_cut(r, NGX_HTTP_BAD_GATEWAY);
@@ -406,7 +407,7 @@ ngx_http_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 0,
                                    ngx_http_get_variable_index);
 
-    if (rv != NGX_CONF_OK) {
+    if (rv != NGX_CONF_OK || escf->upstream.service->next != NULL) {
         return rv;
     }
 

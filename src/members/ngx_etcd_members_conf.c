@@ -40,6 +40,9 @@ static ngx_etcd_option_t  ngx_etcd_members_options[] = {
       .offset = offsetof(ngx_etcd_service_conf_t, keep),
       .names = ngx_etcd_members_on_empty },
 
+    { .name = ngx_string("backup"), .type = NGX_ETCD_OPTION_FLAG,
+      .offset = offsetof(ngx_etcd_service_conf_t, backup) },
+
     { .name = ngx_string("close_after="), .type = NGX_ETCD_OPTION_TIME,
       .offset = offsetof(ngx_etcd_service_conf_t, rules.closing.after),
       .min = 1 },
@@ -257,7 +260,7 @@ ngx_etcd_catalog_conf_declare(ngx_etcd_catalog_conf_t *conf,
 
     if (conf->map == NULL
         || ngx_etcd_outcome_declare(service->outcome, zone, &service->name,
-                                    service->stream)
+                                    NULL, service->stream)
            != NGX_OK)
     {
         return NGX_ERROR;

@@ -148,7 +148,14 @@ typedef struct {
  */
 
 struct ngx_etcd_service_conf_s {
-    ngx_str_t                    name;          /* of the upstream */
+    ngx_str_t                    name;          /* of the upstream; of its
+                                                   further lines with their
+                                                   number: "api (2)" */
+    ngx_str_t                    upstream;      /* without a number */
+    ngx_uint_t                   number;        /* of the line, from 1; 0: of
+                                                   the only one */
+    ngx_uint_t                   backup;        /* a further line */
+    ngx_etcd_service_conf_t     *next;          /* line; NULL: none */
     ngx_uint_t                   stream;
     ngx_str_t                    prefix;
     ngx_etcd_member_conf_t       member;
@@ -181,6 +188,12 @@ struct ngx_etcd_service_conf_s {
                                                    set alone */
 };
 
+
+/* the service of a table */
+
+#define ngx_etcd_service_of(table)                                            \
+    ((ngx_etcd_service_conf_t *) ((u_char *) (table)->conf                    \
+                              - offsetof(ngx_etcd_service_conf_t, rules)))
 
 /*
  * Called by the master before declare(): sets the resolver of host names.  A

@@ -147,7 +147,9 @@ ngx_etcd_status_wanted(ngx_etcd_status_t *status,
 
     only = &status->asked.only;
 
-    return only->len == 0 || ngx_etcd_str_equal(only, &upstream->name);
+    return only->len == 0
+           || ngx_etcd_str_equal(only, &upstream->name)
+           || ngx_etcd_str_equal(only, &upstream->service->upstream);
 }
 
 

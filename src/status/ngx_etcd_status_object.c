@@ -10,6 +10,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_check_share.h>
+#include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_no_member.h>
 #include <ngx_etcd_peer_data.h>
 #include <ngx_etcd_db_space.h>
@@ -277,6 +278,8 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     ngx_memzero(upstream, sizeof(ngx_etcd_status_upstream_t));
 
     upstream->name = service->name;
+    upstream->line = service->number ? (int64_t) service->number
+                                     : NGX_ETCD_STATUS_ABSENT;
     upstream->cluster = ecf->name;
     upstream->prefix = service->prefix;
     upstream->service = service;
@@ -300,6 +303,7 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
 static void
 ngx_etcd_status_object_absent(ngx_etcd_status_upstream_t *upstream)
 {
+    upstream->in_use = NGX_ETCD_STATUS_ABSENT;
     upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
     upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
     upstream->terms = NGX_ETCD_STATUS_ABSENT;
@@ -492,6 +496,28 @@ ngx_etcd_status_object_observer(ngx_etcd_status_upstream_t *upstream,
 }
 
 
+/* Requests go to the first line that has a member for them. */
+
+static int64_t
+ngx_etcd_status_object_in_use(ngx_etcd_service_conf_t *service)
+{
+    ngx_etcd_table_t  *line, *table;
+
+    if (service->number == 0) {
+        return NGX_ETCD_STATUS_ABSENT;
+    }
+
+    table = service->table;
+    line = ngx_etcd_table_head(table);
+
+    while (line != table && !ngx_etcd_conn_queue_usable(line)) {
+        line = line->conf->next;
+    }
+
+    return line == table && ngx_etcd_conn_queue_usable(table);
+}
+
+
 void
 ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     ngx_etcd_view_t *view)
@@ -514,6 +540,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->closed = ngx_etcd_status_object_closed(&service->rules);
     ngx_etcd_status_object_absent(upstream);
     ngx_etcd_status_object_outcomes(upstream);
+    upstream->in_use = ngx_etcd_status_object_in_use(service);
 
     if (service->rules.queue) {
         upstream->sums.queued = ngx_etcd_member_set_queue_sum(service->set);

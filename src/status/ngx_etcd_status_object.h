@@ -220,6 +220,8 @@ typedef struct {
     ngx_str_t                  set;           /* of a prefix with variables: one
                                                  of its sets; no data: all of
                                                  them */
+    int64_t                    line;
+    int64_t                    in_use;        /* requests go to this line now */
     int64_t                    generation;
     int64_t                    revision;
     int64_t                    staleness;     /* ms; -1: never proved */

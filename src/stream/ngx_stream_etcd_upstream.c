@@ -28,6 +28,7 @@ ngx_stream_etcd_reserve(ngx_stream_session_t *s, ngx_etcd_peer_data_t *pd)
     pc.log = s->connection->log;
 
     ngx_etcd_pick_restart(&pd->pick);
+    pd->pick.table = pd->table;
 
     rc = ngx_etcd_pick_early(&pc, &pd->pick);
 
@@ -204,7 +205,6 @@ ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     ngx_etcd_pick_t *pick = data;
 
     ngx_uint_t              failed;
-    ngx_etcd_upstream_t    *upstream;
     ngx_stream_upstream_t  *u;
 
     if (pick->peer == NULL) {
@@ -214,10 +214,10 @@ ngx_stream_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
     u = (ngx_stream_upstream_t *)
             ((u_char *) pc - offsetof(ngx_stream_upstream_t, peer));
 
-    upstream = ngx_etcd_peer_data_of(pick)->upstream;
     failed = (state & NGX_PEER_FAILED) != 0;
 
-    ngx_stream_etcd_count(upstream->service->outcome, pick->peer, u, failed);
+    ngx_stream_etcd_count(ngx_etcd_peer_data_outcome(pick), pick->peer, u,
+                          failed);
 
     if (failed || pc->type != SOCK_STREAM) {
         ngx_etcd_peer_data_answered(pick, failed);
@@ -368,7 +368,7 @@ ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 1,
                                    ngx_stream_get_variable_index);
 
-    if (rv != NGX_CONF_OK) {
+    if (rv != NGX_CONF_OK || escf->upstream.service->next != NULL) {
         return rv;
     }
 
@@ -461,7 +461,7 @@ ngx_stream_etcd_close(void *data)
         refusal = NGX_ETCD_REFUSAL_LEFT;
     }
 
-    ngx_etcd_outcome_refuse(pd->upstream->service->outcome,
+    ngx_etcd_outcome_refuse(ngx_etcd_peer_data_outcome(&pd->pick),
                             s->connection->pool, refusal);
 
     ngx_stream_etcd_upstream_cut(s);

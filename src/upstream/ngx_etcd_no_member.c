@@ -162,7 +162,8 @@ ngx_etcd_no_member_count(ngx_etcd_table_t *table)
 /* The number of members that the request may still try. */
 
 static ngx_uint_t
-ngx_etcd_no_member_left(ngx_etcd_pick_t *pick, ngx_uint_t *n)
+ngx_etcd_no_member_left(ngx_etcd_table_t *table, ngx_etcd_pick_t *pick,
+    ngx_uint_t *n)
 {
     ngx_uint_t        i, tried;
     ngx_etcd_peer_t  *peer;
@@ -172,7 +173,10 @@ ngx_etcd_no_member_left(ngx_etcd_pick_t *pick, ngx_uint_t *n)
     for (i = 0; i < pick->ntried; i++) {
         peer = pick->tried[i].peer;
 
-        if (!peer->gone
+        /* a peer that was tried may be of another line */
+
+        if (peer->index < table->nslots
+            && table->slots[peer->index] == peer
             && ngx_etcd_no_member_state(peer) == NGX_ETCD_MEMBER_UP)
         {
             tried++;
@@ -242,18 +246,18 @@ ngx_etcd_no_member_known(ngx_etcd_service_conf_t *service,
 
 
 ngx_etcd_refusal_e
-ngx_etcd_no_member_reason(ngx_etcd_service_conf_t *service,
-    ngx_etcd_pick_t *pick)
+ngx_etcd_no_member_reason(ngx_etcd_table_t *table, ngx_etcd_pick_t *pick)
 {
     ngx_uint_t          *n;
     ngx_etcd_refusal_e   refusal;
 
-    n = ngx_etcd_no_member_count(pick->table);
-    refusal = ngx_etcd_no_member_known(service, pick->table->set, n);
+    n = ngx_etcd_no_member_count(table);
+    refusal = ngx_etcd_no_member_known(ngx_etcd_service_of(table), table->set,
+                                       n);
 
     return (refusal >= NGX_ETCD_REFUSAL_UNRESOLVED
             && refusal <= NGX_ETCD_REFUSAL_BUSY
-            && ngx_etcd_no_member_left(pick, n))
+            && ngx_etcd_no_member_left(table, pick, n))
            ? NGX_ETCD_REFUSAL_FAILED : refusal;
 }
 
@@ -340,8 +344,12 @@ ngx_etcd_no_member_numbers(u_char *p, u_char *last, ngx_uint_t *n)
 
 static u_char *
 ngx_etcd_no_member_why(u_char *p, u_char *last, ngx_etcd_refusal_e refusal,
-    ngx_etcd_service_conf_t *service, ngx_etcd_table_t *table)
+    ngx_etcd_table_t *table)
 {
+    ngx_etcd_service_conf_t  *service;
+
+    service = ngx_etcd_service_of(table);
+
     switch (refusal) {
 
     case NGX_ETCD_REFUSAL_NO_MEMBERS:
@@ -374,12 +382,14 @@ ngx_etcd_no_member(ngx_etcd_upstream_t *upstream,
 {
     u_char                   *p, *last;
     ngx_uint_t                waited, refused;
+    ngx_etcd_table_t         *table;
     ngx_etcd_refusal_e        refusal;
     ngx_etcd_service_conf_t  *service;
     u_char                    buf[NGX_ETCD_NO_MEMBER_LINE];
 
     service = upstream->service;
-    refusal = ngx_etcd_no_member_reason(service, pick);
+    table = ngx_etcd_table_head(pick->table);
+    refusal = ngx_etcd_no_member_reason(table, pick);
 
     /* nothing is left to try */
 
@@ -401,9 +411,18 @@ ngx_etcd_no_member(ngx_etcd_upstream_t *upstream,
 
     last = buf + NGX_ETCD_NO_MEMBER_LINE;
 
-    p = ngx_etcd_no_member_set(buf, last, service, pick->table);
+    p = ngx_etcd_no_member_set(buf, last, service, table);
     p = ngx_slprintf(p, last, waited ? " after a wait: " : ": ");
-    p = ngx_etcd_no_member_why(p, last, refusal, service, pick->table);
+    p = ngx_etcd_no_member_why(p, last, refusal, table);
+
+    while (table->conf->next != NULL) {
+        table = table->conf->next;
+        refusal = ngx_etcd_no_member_reason(table, pick);
+
+        p = ngx_slprintf(p, last, "; line %ui: ",
+                         ngx_etcd_service_of(table)->number);
+        p = ngx_etcd_no_member_why(p, last, refusal, table);
+    }
 
     ngx_log_error(NGX_LOG_ERR, log, 0,
                   "no usable member of \"%V\"%V; %ui refused", pick->name,

@@ -18,8 +18,11 @@
 #include <ngx_etcd_upstream.h>
 
 
-/* Why the next pick would find no member, or the last one has failed. */
-ngx_etcd_refusal_e ngx_etcd_no_member_reason(ngx_etcd_service_conf_t *service,
+/*
+ * Why the next pick would find no member of that line, or the last one has
+ * failed.
+ */
+ngx_etcd_refusal_e ngx_etcd_no_member_reason(ngx_etcd_table_t *table,
     ngx_etcd_pick_t *pick);
 
 /*
@@ -47,7 +50,8 @@ ngx_etcd_refusal_e ngx_etcd_no_member_unchanged(
 
 /*
  * The pick has found no member: sets the refusal of its pool and logs it, with
- * the number of members in each state.  A request that has waited in vain
+ * the number of members in each state.  Of several lines the first one tells
+ * the refusal, the log line has them all.  A request that has waited in vain
  * keeps that refusal.
  */
 void ngx_etcd_no_member(ngx_etcd_upstream_t *upstream,

@@ -83,7 +83,7 @@ ngx_etcd_peer_data_refusal(ngx_etcd_peer_data_t *pd, ngx_pool_t *pool)
     }
 
     return (refusal == NGX_ETCD_REFUSAL_NONE && pd->pick.failed)
-           ? ngx_etcd_no_member_reason(pd->upstream->service, &pd->pick)
+           ? ngx_etcd_no_member_reason(pd->pick.table, &pd->pick)
            : refusal;
 }
 
@@ -158,7 +158,7 @@ ngx_etcd_peer_data_revision(ngx_etcd_peer_data_t *pd)
      * empty, unless this worker is still reading the set.
      */
 
-    table = pd->table;
+    table = pd->pick.table;
 
     return ngx_etcd_table_stale(table) ? 0 : table->set->revision;
 }

@@ -35,7 +35,7 @@ typedef struct {
 struct ngx_etcd_peer_data_s {
     ngx_etcd_pick_t        pick;
     ngx_etcd_upstream_t   *upstream;
-    ngx_etcd_table_t      *table;
+    ngx_etcd_table_t      *table;         /* of the first line */
     ngx_etcd_pin_t         pin;
     ngx_pool_cleanup_t     cleanup;
     ngx_etcd_peer_data_t  *next;          /* if spare */
@@ -47,6 +47,12 @@ struct ngx_etcd_peer_data_s {
 #define ngx_etcd_peer_data_of(p)                                              \
     ((ngx_etcd_peer_data_t *) ((u_char *) (p)                                 \
                                - offsetof(ngx_etcd_peer_data_t, pick)))
+
+
+/* the outcomes of the line that the pick has come to */
+
+#define ngx_etcd_peer_data_outcome(pick)                                      \
+    (ngx_etcd_service_of((pick)->table)->outcome)
 
 
 /* AddressSanitizer reports accesses to spare peer datas */

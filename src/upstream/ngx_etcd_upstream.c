@@ -12,6 +12,7 @@
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>
+#include <ngx_etcd_lines.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_source.h>
 
@@ -30,6 +31,7 @@ ngx_etcd_upstream_fixed(ngx_conf_t *cf, ngx_etcd_conf_t *conf, ngx_str_t *name)
     }
 
     service->name = *name;
+    service->upstream = *name;
 
     service->table = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_table_t));
     if (service->table == NULL) {
@@ -53,6 +55,7 @@ ngx_etcd_upstream_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
     }
 
     catalog->service.name = *name;
+    catalog->service.upstream = *name;
     catalog->service.catalog = 1;
     catalog->limit = NGX_ETCD_CATALOG_LIMIT;
     catalog->idle = NGX_ETCD_CATALOG_IDLE;
@@ -85,7 +88,7 @@ ngx_etcd_upstream_pattern(ngx_conf_t *cf, ngx_etcd_catalog_conf_t *catalog,
 /* A prefix with variables makes a catalog. */
 
 static ngx_etcd_service_conf_t *
-ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
     ngx_str_t *name)
 {
     ngx_str_t                *value;
@@ -94,10 +97,10 @@ ngx_etcd_upstream_service(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     value = cf->args->elts;
 
     if (!ngx_etcd_pattern_has_variable(&value[1])) {
-        return ngx_etcd_upstream_fixed(cf, upstream->cluster, name);
+        return ngx_etcd_upstream_fixed(cf, conf, name);
     }
 
-    catalog = ngx_etcd_upstream_catalog(cf, upstream->cluster, name);
+    catalog = ngx_etcd_upstream_catalog(cf, conf, name);
 
     return (catalog != NULL
             && ngx_etcd_upstream_pattern(cf, catalog, &value[1]) == NGX_OK)
@@ -172,6 +175,34 @@ ngx_etcd_upstream_leader(ngx_conf_t *cf, ngx_etcd_service_conf_t *service)
 }
 
 
+/* Keeps a service that was read, the first one or a further one. */
+
+static char *
+ngx_etcd_upstream_keep(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
+    ngx_etcd_conf_t *cluster, ngx_etcd_service_conf_t *service)
+{
+    char  *why;
+
+    why = ngx_etcd_lines_refuse(upstream->service, service);
+
+    if (why != NULL) {
+        return why;
+    }
+
+    if (upstream->service != NULL) {
+        return (ngx_etcd_lines_add(cf, upstream->service, service) == NGX_OK)
+               ? NGX_CONF_OK : NGX_CONF_ERROR;
+    }
+
+    upstream->cluster = cluster;
+    upstream->service = service;
+
+    ngx_etcd_upstream_place(cf, upstream);
+
+    return NGX_CONF_OK;
+}
+
+
 char *
 ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     ngx_str_t *name, ngx_uint_t stream, ngx_etcd_pattern_index_pt find)
@@ -179,32 +210,32 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     char                     *rv;
     ngx_str_t                *value;
     ngx_uint_t                leader;
+    ngx_etcd_conf_t          *cluster;
     ngx_etcd_catalog_conf_t  *catalog;
     ngx_etcd_service_conf_t  *service;
 
     value = cf->args->elts;
     leader = (ngx_strcmp(value[0].data, "etcd_leader") == 0);
 
-    if (upstream->service != NULL) {
-
-        if (leader == (upstream->service->leader != NULL)) {
-            return "is duplicate";
-        }
-
-        return leader ? "cannot be used together with \"etcd_members\""
-                      : "cannot be used together with \"etcd_leader\"";
+    if (upstream->service != NULL
+        && (leader || upstream->service->leader != NULL))
+    {
+        return !leader ? "cannot be used together with \"etcd_leader\""
+               : upstream->service->leader
+                 ? "is duplicate: an upstream has one leader"
+                 : "cannot be used together with \"etcd_members\"";
     }
 
     if (value[1].len == 0) {
         return "has an empty prefix";
     }
 
-    upstream->cluster = ngx_etcd_option_cluster(cf, 2);
-    if (upstream->cluster == NULL) {
+    cluster = ngx_etcd_option_cluster(cf, 2);
+    if (cluster == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    service = ngx_etcd_upstream_service(cf, upstream, name);
+    service = ngx_etcd_upstream_service(cf, cluster, name);
 
     if (service == NULL
         || ngx_etcd_upstream_add(cf, upstream) != NGX_CONF_OK
@@ -219,16 +250,19 @@ ngx_etcd_upstream_members(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
     }
 
     service->prefix = value[1];
+    service->zone = &cluster->zone;
     service->stream = stream;
     service->member.defaults.max_fails = 1;
     service->member.defaults.fail_timeout = 10;
 
-    upstream->service = service;
-    upstream->cluster->coordinates |= leader;
-    ngx_etcd_upstream_place(cf, upstream);
+    cluster->coordinates |= leader;
 
     rv = leader ? ngx_etcd_upstream_leader(cf, service)
                 : ngx_etcd_members_conf(cf, service);
+
+    if (rv == NGX_CONF_OK) {
+        rv = ngx_etcd_upstream_keep(cf, upstream, cluster, service);
+    }
 
     if (rv != NGX_CONF_OK) {
         return rv;
@@ -559,36 +593,33 @@ ngx_etcd_upstream_refuse_name(ngx_conf_t *cf, ngx_etcd_upstream_t *upstream,
 }
 
 
-void
-ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
+static void
+ngx_etcd_upstream_complete(ngx_etcd_upstream_t *upstream,
+    ngx_etcd_service_conf_t *service)
 {
     uint32_t                  hash;
     ngx_str_t                *format;
     ngx_etcd_member_conf_t   *member;
 
-    if (upstream->method == NULL) {
-        upstream->method = ngx_etcd_balance_default;
-    }
-
-    upstream->service->rules.method = upstream->method;
+    service->rules.method = upstream->method;
 
     if (upstream->guarded) {
-        upstream->service->guard = upstream->guard;
+        service->guard = upstream->guard;
 
-    } else if (upstream->service->leader == NULL) {
-        upstream->service->guard.window = NGX_ETCD_GUARD_WINDOW;
-        upstream->service->guard.hold = NGX_ETCD_GUARD_HOLD;
+    } else if (service->leader == NULL) {
+        service->guard.window = NGX_ETCD_GUARD_WINDOW;
+        service->guard.hold = NGX_ETCD_GUARD_HOLD;
     }
 
     if (upstream->eject != NULL) {
-        ngx_etcd_eject_conf_use(upstream->eject, upstream->service);
+        ngx_etcd_eject_conf_use(upstream->eject, service);
     }
 
     if (upstream->check != NULL) {
-        ngx_etcd_check_attend(upstream->service, upstream->check);
+        ngx_etcd_check_attend(service, upstream->check);
     }
 
-    member = &upstream->service->member;
+    member = &service->member;
 
     member->allow = upstream->allow;
     member->allow_unix = upstream->allow_unix;
@@ -614,11 +645,30 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
                          member->allow->nelts * sizeof(ngx_cidr_t));
     }
 
-    ngx_etcd_prefer_use(&upstream->prefer, upstream->service, &hash);
+    ngx_etcd_prefer_use(&upstream->prefer, service, &hash);
 
     ngx_crc32_final(hash);
 
-    upstream->service->params = hash;
+    service->params = hash;
+}
+
+
+void
+ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
+{
+    ngx_etcd_service_conf_t  *service;
+
+    if (upstream->method == NULL) {
+        upstream->method = ngx_etcd_balance_default;
+    }
+
+    for (service = upstream->service; service != NULL; service = service->next)
+    {
+        ngx_etcd_upstream_complete(upstream, service);
+    }
+
+    ngx_etcd_lines_link(upstream->service);
+
     upstream->initialized = 1;
 }
 
@@ -656,9 +706,10 @@ ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream, ngx_log_t *log)
 ngx_int_t
 ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
-    char                  *why;
-    ngx_uint_t             i;
-    ngx_etcd_upstream_t   *upstream, **upstreams;
+    char                     *why;
+    ngx_uint_t                i;
+    ngx_etcd_upstream_t      *upstream, **upstreams;
+    ngx_etcd_service_conf_t  *service;
 
     upstreams = emcf->upstreams.elts;
 
@@ -678,16 +729,6 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
             ngx_log_error(NGX_LOG_EMERG, log, 0,
                           "\"etcd_check\" cannot be used together with "
                           "\"etcd_leader\" in %s:%ui: etcd says who leads",
-                          upstream->file, upstream->line);
-            return NGX_ERROR;
-        }
-
-        if (upstream->check != NULL && upstream->check->share != NULL
-            && ngx_etcd_catalog_of(upstream->service) != NULL)
-        {
-            ngx_log_error(NGX_LOG_EMERG, log, 0,
-                          "\"share=\" of \"etcd_check\" cannot be used in "
-                          "%s:%ui: the prefix has variables",
                           upstream->file, upstream->line);
             return NGX_ERROR;
         }
@@ -713,7 +754,14 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
             return NGX_ERROR;
         }
 
-        why = ngx_etcd_prefer_check(&upstream->prefer, upstream->service);
+        why = NULL;
+
+        for (service = upstream->service;
+             service != NULL && why == NULL;
+             service = service->next)
+        {
+            why = ngx_etcd_prefer_check(&upstream->prefer, service);
+        }
 
         if (why != NULL) {
             ngx_log_error(NGX_LOG_EMERG, log, 0,

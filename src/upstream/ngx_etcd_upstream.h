@@ -24,9 +24,10 @@
 /* An "upstream" block; all zero: no directive of this module was seen. */
 
 typedef struct {
-    ngx_etcd_conf_t             *cluster;
-    ngx_etcd_service_conf_t     *service;       /* NULL: neither etcd_members
-                                                   nor etcd_leader */
+    ngx_etcd_conf_t             *cluster;       /* of the first line */
+    ngx_etcd_service_conf_t     *service;       /* of the first line; NULL:
+                                                   neither etcd_members nor
+                                                   etcd_leader */
     const ngx_etcd_method_t     *method;        /* NULL: the default */
     ngx_str_t                    key;           /* of the method, not
                                                    compiled */

@@ -168,13 +168,15 @@ static ngx_int_t
 ngx_etcd_variable_staleness(ngx_str_t *name, ngx_etcd_peer_data_t *pd,
     ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    int64_t           ms;
-    ngx_etcd_conf_t  *cluster;
+    int64_t            ms;
+    ngx_etcd_conf_t   *cluster;
+    ngx_etcd_table_t  *table;
 
     cluster = ngx_etcd_peer_data_cluster();
 
     if (pd != NULL) {
-        ms = ngx_etcd_source_staleness(pd->upstream->service, pd->table->set);
+        table = pd->pick.table;
+        ms = ngx_etcd_source_staleness(ngx_etcd_service_of(table), table->set);
 
     } else {
         ms = cluster ? ngx_etcd_zone_staleness(&cluster->zone) : -1;

@@ -11,6 +11,7 @@
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_str.h>
+#include <ngx_etcd_upstream.h>
 #include <ngx_etcd_wait.h>
 
 
@@ -110,41 +111,25 @@ ngx_etcd_wait_conf(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_uint_t
-ngx_etcd_wait_is(ngx_etcd_wait_t *wait, ngx_etcd_service_conf_t *service)
-{
-    return service->stream == wait->stream
-           && ngx_etcd_str_alike(&service->name, &wait->upstream);
-}
-
-
 /* Compares names of upstreams like nginx. */
 
 static ngx_etcd_service_conf_t *
 ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
 {
-    ngx_uint_t                 i, n;
-    ngx_etcd_conf_t          **clusters;
-    ngx_etcd_catalog_conf_t  **catalogs;
-    ngx_etcd_service_conf_t  **services;
+    ngx_uint_t                i;
+    ngx_etcd_upstream_t     **upstreams;
+    ngx_etcd_service_conf_t  *service;
 
-    clusters = emcf->clusters.elts;
+    upstreams = emcf->upstreams.elts;
 
-    for (i = 0; i < emcf->clusters.nelts; i++) {
-        services = clusters[i]->services.elts;
+    for (i = 0; i < emcf->upstreams.nelts; i++) {
+        service = upstreams[i]->service;
 
-        for (n = 0; n < clusters[i]->services.nelts; n++) {
-            if (ngx_etcd_wait_is(wait, services[n])) {
-                return services[n];
-            }
-        }
-
-        catalogs = clusters[i]->catalogs.elts;
-
-        for (n = 0; n < clusters[i]->catalogs.nelts; n++) {
-            if (ngx_etcd_wait_is(wait, &catalogs[n]->service)) {
-                return &catalogs[n]->service;
-            }
+        if (service != NULL
+            && service->stream == wait->stream
+            && ngx_etcd_str_alike(&service->upstream, &wait->upstream))
+        {
+            return service;
         }
     }
 
@@ -155,8 +140,9 @@ ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
 ngx_int_t
 ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
-    ngx_uint_t         i;
-    ngx_etcd_wait_t  **wait;
+    ngx_uint_t                i;
+    ngx_etcd_wait_t         **wait;
+    ngx_etcd_service_conf_t  *line;
 
     wait = emcf->waits.elts;
 
@@ -183,7 +169,13 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 
         wait[i]->service->awaited = ngx_max(wait[i]->service->awaited,
                                             wait[i]->timeout);
-        wait[i]->service->rules.queue |= wait[i]->full;
+
+        /* requests wait for the first line, connections end in any line */
+
+        for (line = wait[i]->service; line != NULL; line = line->next) {
+            line->rules.queue |= wait[i]->full;
+        }
+
         emcf->queues |= wait[i]->full;
     }
 
@@ -194,9 +186,13 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 ngx_uint_t
 ngx_etcd_wait_needed(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
 {
-    ngx_etcd_table_follow(table);
+    ngx_etcd_table_t  *line;
 
-    return !ngx_etcd_table_has(table, wait->min - 1);
+    for (line = table; line != NULL; line = line->conf->next) {
+        ngx_etcd_table_follow(line);
+    }
+
+    return !ngx_etcd_table_any_has(table, wait->min - 1);
 }
 
 
@@ -226,22 +222,27 @@ ngx_etcd_wait_yields(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
 ngx_etcd_wait_queue_t *
 ngx_etcd_wait_queue(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table)
 {
-    ngx_uint_t  counts;
+    ngx_uint_t         counts;
+    ngx_etcd_table_t  *line;
 
     if (ngx_etcd_wait_needed(wait, table)) {
         return &table->wait_queue;
     }
 
-    if (!wait->full) {
-        return NULL;
+    for (line = wait->full ? table : NULL; line != NULL;
+         line = line->conf->next)
+    {
+        counts = ngx_etcd_table_counts(line);
+
+        if (ngx_etcd_health_busy(&line->near, counts)
+            || ngx_etcd_health_busy(&line->primary, counts)
+            || ngx_etcd_health_busy(&line->backup, counts))
+        {
+            return ngx_etcd_conn_queue_get(table);
+        }
     }
 
-    counts = ngx_etcd_table_counts(table);
-
-    return (ngx_etcd_health_busy(&table->near, counts)
-            || ngx_etcd_health_busy(&table->primary, counts)
-            || ngx_etcd_health_busy(&table->backup, counts))
-           ? ngx_etcd_conn_queue_get(table) : NULL;
+    return NULL;
 }
 
 
@@ -299,7 +300,7 @@ ngx_etcd_wait_begin(ngx_etcd_wait_t *wait, ngx_etcd_table_t *table,
     if (entry->waited >= wait->timeout) {
 
         if (full || wait->min == 1 || table == NULL
-            || !ngx_etcd_table_ready(table))
+            || !ngx_etcd_table_any_has(table, 0))
         {
             ngx_etcd_refusal_set(pool, NGX_ETCD_REFUSAL_WAIT_TIMEOUT);
         }

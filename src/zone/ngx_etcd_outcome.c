@@ -37,7 +37,7 @@ const ngx_etcd_object_type_t  ngx_etcd_outcome_type = {
 
 ngx_int_t
 ngx_etcd_outcome_declare(ngx_etcd_outcome_t *outcome, ngx_etcd_zone_t *zone,
-    ngx_str_t *name, ngx_uint_t stream)
+    ngx_str_t *name, ngx_str_t *prefix, ngx_uint_t stream)
 {
     ngx_etcd_object_id_t  id;
 
@@ -49,6 +49,10 @@ ngx_etcd_outcome_declare(ngx_etcd_outcome_t *outcome, ngx_etcd_zone_t *zone,
 
     id.variant = stream;
     id.name = *name;
+
+    if (prefix != NULL) {
+        id.prefix = *prefix;
+    }
 
     outcome->list = ngx_etcd_object_declare(zone, &ngx_etcd_outcome_type, &id);
     if (outcome->list == NULL) {

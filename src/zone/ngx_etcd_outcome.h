@@ -91,10 +91,11 @@ extern const ngx_etcd_object_type_t  ngx_etcd_outcome_type;
 
 /*
  * Called by the master.  NGX_ERROR: no memory, or the mutex is held.  NULL is
- * ignored.
+ * ignored.  The prefix tells lines of an upstream apart; NULL: there is one.
  */
 ngx_int_t ngx_etcd_outcome_declare(ngx_etcd_outcome_t *outcome,
-    ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_uint_t stream);
+    ngx_etcd_zone_t *zone, ngx_str_t *name, ngx_str_t *prefix,
+    ngx_uint_t stream);
 
 /*
  * Called by a worker when it starts, now and then, and when it ends: adds what

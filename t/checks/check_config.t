@@ -132,7 +132,10 @@ passes("etcd_check $_", upstream($members, "etcd_check $_;"))
 
 refused('a prefix with variables',
         upstream('etcd_members /a/$arg_b/;', 'etcd_check tcp share=/a;'),
-        '"share=" of "etcd_check" cannot be used in AT: the prefix has '
-        . 'variables', 6);
+        '"etcd_check" has "share=" for a prefix with variables in AT', 6);
+refused('several lines',
+        upstream('etcd_members /a/;',
+                 'etcd_members /b/ backup; etcd_check tcp share=/a;'),
+        '"etcd_check" has "share=" for several "etcd_members" in AT', 6);
 
 finish();

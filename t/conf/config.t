@@ -462,7 +462,8 @@ refused('etcd_leader twice the same',
 refused('etcd_leader without a prefix', upstream('etcd_leader "";'),
         '"etcd_leader" directive has an empty prefix in AT', 6);
 refused('etcd_leader twice', upstream("$leader;", "$leader;"),
-        '"etcd_leader" directive is duplicate in AT', 7);
+        '"etcd_leader" directive is duplicate: an upstream has one leader '
+        . 'in AT', 7);
 refused('etcd_leader beside etcd_members', upstream($members, "$leader;"),
         '"etcd_leader" directive cannot be used together with "etcd_members" '
         . 'in AT', 7);

@@ -365,6 +365,7 @@ http {
 
     upstream held {
         etcd_members /held/;
+        etcd_members /spare/ backup;
         etcd_guard keep=100%;
     }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 
-# conf-examples/discovery.conf, balance.conf and resilience.conf do what they
-# say.
+# conf-examples/discovery.conf, balance.conf, resilience.conf and
+# two-regions.conf do what they say.
 
 use strict;
 use warnings;
@@ -153,5 +153,28 @@ ok(wait_for(sub {
 
 is_deeply([sort keys %{ $nginx->tally('/shop/', 20) }], [2, 3],
           'resilience.conf: others have done so');
+
+$nginx->stop();
+$etcd->del_prefix('/services/');
+
+# the steps in the comment of two-regions.conf
+
+$_->set(status => 200, delay => 0) for @all;
+
+my $west = Etcd->new()->start();
+
+$nginx = Nginx->new(etcd => $etcd)
+    ->start(Example::text('two-regions', 'etcd')
+            =~ s{http://127\.0\.0\.1:12379}{$west->endpoints}ger);
+
+$etcd->put('/services/api/1', $one->address);
+$west->put('/services/api/1', $two->address);
+ok(wait_for(sub { ($nginx->tally('/', 8)->{1} // 0) == 8 }, 10),
+   'two-regions.conf: the own region');
+$etcd->del('/services/api/1');
+ok(wait_for(sub { ($nginx->tally('/', 8)->{2} // 0) == 8 }, 10),
+   'two-regions.conf: the other one');
+ok($nginx->upstream('api (2)')->status->{in_use},
+   'two-regions.conf: the status says so');
 
 finish();

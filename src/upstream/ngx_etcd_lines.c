@@ -1,0 +1,88 @@
+
+/*
+ * Copyright (C) nginx-etcd contributors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_etcd_lines.h>
+#include <ngx_etcd_str.h>
+
+
+/* the name of a further line: "api (2)" */
+
+#define NGX_ETCD_LINES_NUMBER  (sizeof(" ()") - 1 + NGX_INT_T_LEN)
+
+
+/*
+ * Without "backup" the members of both lines would be one pool.  Each table has
+ * a rotation and a ring of its own, and a choice between tables would break
+ * what the methods promise: the fewest connections, the same member for a key.
+ */
+
+char *
+ngx_etcd_lines_refuse(ngx_etcd_service_conf_t *first,
+    ngx_etcd_service_conf_t *line)
+{
+    ngx_etcd_service_conf_t  *other;
+
+    if (first == NULL) {
+        return line->backup ? "with \"backup\" must follow another one in its "
+                              "upstream"
+                            : NULL;
+    }
+
+    for (other = first; other != NULL; other = other->next) {
+        if (other->zone == line->zone
+            && ngx_etcd_str_equal(&other->prefix, &line->prefix))
+        {
+            return "is duplicate";
+        }
+    }
+
+    if (!line->backup) {
+        return "needs \"backup\", since another one precedes it in its "
+               "upstream: members of two of them are not balanced as one pool";
+    }
+
+    return (first->catalog || line->catalog)
+           ? "cannot stand beside another one if a prefix has variables" : NULL;
+}
+
+
+ngx_int_t
+ngx_etcd_lines_add(ngx_conf_t *cf, ngx_etcd_service_conf_t *first,
+    ngx_etcd_service_conf_t *line)
+{
+    u_char                   *p;
+    ngx_etcd_service_conf_t  *last;
+
+    for (last = first; last->next != NULL; last = last->next) { /* void */ }
+
+    p = ngx_pnalloc(cf->pool, first->name.len + NGX_ETCD_LINES_NUMBER);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    first->number = 1;
+    last->next = line;
+    line->number = last->number + 1;
+    line->name.data = p;
+    line->name.len = ngx_sprintf(p, "%V (%ui)", &first->name, line->number) - p;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_lines_link(ngx_etcd_service_conf_t *first)
+{
+    ngx_etcd_service_conf_t  *line;
+
+    for (line = first; line->next != NULL; line = line->next) {
+        line->rules.next = line->next->table;
+        line->next->rules.first = first->table;
+        line->next->rules.sids = first->rules.sids;
+    }
+}
