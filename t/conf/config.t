@@ -791,9 +791,8 @@ passes('all of an upstream', upstream(
     'etcd_allow 10.0.0.0/8 fd00::/8 127.0.0.1 unix:;', 'keepalive 8;',
     'keepalive_timeout 10s;',
 ));
-passes('etcd_status', location('etcd_status;'));
 passes("etcd_status $_", location("etcd_status $_;"))
-    for qw(json prometheus html);
+    for '', qw(json prometheus html);
 passes('two clusters', "etcd a {\n$endpoint\n}\netcd b {\n$endpoint\n}\n"
        . "http {\nupstream a {\netcd_members /x/ cluster=a;\n}\n"
        . "upstream b {\netcd_members /x/ cluster=b;\n}\n}\n");

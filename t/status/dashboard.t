@@ -44,11 +44,15 @@ http {
 
     upstream api {
         etcd_members /api/ close_after=1m outcomes=members;
-        etcd_members /spare/ backup;
         etcd_guard keep=50% dry_run;
         etcd_prefer zone:a;
         etcd_eject errors=50%;
         etcd_check tcp interval=1s share=/observer;
+    }
+
+    upstream two {
+        etcd_members /two/;
+        etcd_members /spare/ backup;
     }
 
     upstream db {
