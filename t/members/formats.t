@@ -21,6 +21,8 @@ use Source;
 use Upstream;
 
 use constant {
+    AGAIN     => 5,
+    PAGE      => 4096,              # of the zone
     NOT_NAMED => 'is a host name, and there is no "resolver" in the "etcd" '
                  . 'block',
     NO_PORT   => 'has a port that is not an integer from 1 to 65535',
@@ -419,13 +421,19 @@ check_corpus($_) for @corpus;
 my $generations = generations();
 my $used = $nginx->status->{zone}{used};
 
-for my $set (@corpus) {
-    Upstream->new($nginx, "corpus-$set->{name}")->sees(put_corpus($set));
+for (1 .. AGAIN) {
+    for my $set (@corpus) {
+        Upstream->new($nginx, "corpus-$set->{name}")->sees(put_corpus($set));
+    }
 }
 
 is_deeply(generations(), $generations,
           'corpus: written again, nothing has changed');
-cmp_ok($nginx->status->{zone}{used}, '<=', $used, 'and nothing more is kept');
+
+# a report of an invalid value is written before the former one is freed
+
+cmp_ok($nginx->status->{zone}{used}, '<=', $used + PAGE,
+       'and nothing more is kept');
 
 # backends by the member's address: two of IPv4, one of IPv6, one socket
 

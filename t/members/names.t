@@ -314,10 +314,10 @@ is($dns->queries('many.test'), $asked,
 # a name in several members, and two names with one address
 
 $etcd->txn([put => '/api/web2', "web.test:1"],
-           [put => '/api/both', "{\"address\":\"web.test:1\",\"weight\":3}"]);
-$api->shows_by_address({ %api, '127.0.0.1:1' => '/api/both 3 up' },
+           [put => '/api/web3', "{\"address\":\"web.test:1\",\"weight\":3}"]);
+$api->shows_by_address({ %api, '127.0.0.1:1' => '/api/web3 3 up' },
                        'one address is one member');
-$etcd->del('/api/both');
+$etcd->del('/api/web3');
 $api->shows_by_address({ %api, '127.0.0.1:1' => '/api/web2 1 up' },
                        'which the other key has, too');
 $etcd->put('/api/web2', 'two.test:8080');
