@@ -14,105 +14,11 @@
 #include <ngx_etcd_proto.pb-c.h>
 
 
-/*
- * The file of a password is read for each request of a token, that of a token
- * when it has changed or etcd refuses the token, so that a correction needs no
- * reload.  It is small and local, and all this is rare.
- */
-
 static void
 ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
 {
-    char                     *fault, *name;
-    ngx_err_t                 err;
-    ngx_str_t                *password;
-    ngx_uint_t                level;
-    ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_cluster_conf_t  *conf;
-
-    cluster = auth->cluster;
-    conf = cluster->conf;
-    name = ngx_etcd_cluster_password_name(conf);
-
-    password = &auth->file.password;
-    fault = conf->token
-            ? ngx_etcd_token_read(conf->password_file.data, password, &err)
-            : ngx_etcd_password_read(conf->password_file.data, password, &err);
-
-    if (fault == NULL) {
-        auth->file.readable = 1;
-        auth->file.unreadable = 0;
-    }
-
-    if (fault != NULL && err == NGX_EACCES) {
-
-        /*
-         * A file that only the master may read is not a fault, but one that
-         * workers could read before is.
-         */
-
-        if (!auth->file.unreadable) {
-            level = auth->file.readable ? NGX_LOG_ERR : NGX_LOG_INFO;
-
-            ngx_log_error(level, cluster->log, err,
-                          "etcd cluster \"%V\": \"%s\" \"%V\" is not readable "
-                          "for workers (uid %d), a change of it needs a "
-                          "reload", &conf->name, name, &conf->password_file,
-                          (int) geteuid());
-        }
-
-        auth->file.unreadable = 1;
-        return;
-    }
-
-    if (fault != NULL && fault != auth->file.fault) {
-        ngx_log_error(NGX_LOG_ERR, cluster->log, err,
-                      "etcd cluster \"%V\": \"%s\" \"%V\" %s, what was read "
-                      "before is used", &conf->name, name,
-                      &conf->password_file, fault);
-    }
-
-    auth->file.fault = fault;
-}
-
-
-static ngx_int_t
-ngx_etcd_auth_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
-    ngx_pool_t *pool)
-{
-    size_t                       i;
-    ngx_etcd_auth_t             *auth;
-    ProtobufCBinaryData         *token;
-    Etcd__AuthenticateResponse  *response;
-
-    auth = call->data;
-    response = (Etcd__AuthenticateResponse *) message;
-    token = &response->token;
-
-    if (auth->answer.data != NULL
-        || token->len == 0 || token->len > NGX_ETCD_TOKEN_MAX)
-    {
-        return NGX_ERROR;
-    }
-
-    /* the token becomes the value of a header field */
-
-    for (i = 0; i < token->len; i++) {
-        if (token->data[i] <= ' ' || token->data[i] > '~') {
-            return NGX_ERROR;
-        }
-    }
-
-    auth->answer.data = ngx_etcd_secret_alloc(token->len, auth->cluster->log);
-    if (auth->answer.data == NULL) {
-        return NGX_ERROR;
-    }
-
-    auth->answer.len = token->len;
-    ngx_memcpy(auth->answer.data, token->data, token->len);
-    ngx_explicit_memzero(token->data, token->len);
-
-    return NGX_OK;
+    ngx_etcd_auth_file_read(&auth->file, auth->cluster->conf,
+                            auth->cluster->log);
 }
 
 
@@ -161,13 +67,25 @@ ngx_etcd_auth_trouble(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
                   &auth->cluster->conf->name,
                   ngx_etcd_grpc_status_name(status), text);
 
-    auth->failures++;
-    ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+    ngx_etcd_login_suspect(&auth->login, 1);
+
+    /*
+     * The second failure in a row may be that of etcd, which computes what was
+     * given up: logins become rare.
+     */
+
+    if (auth->failures++ == 0) {
+        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+
+    } else {
+        auth->state = NGX_ETCD_AUTH_WAITING;
+        ngx_add_timer(&auth->timer, ngx_etcd_login_pause(auth->failures));
+    }
 
     /* an endpoint that is busy with other answers is slow, but alive */
 
     if (status != NGX_ETCD_GRPC_UNAVAILABLE
-        && (ngx_msec_int_t) (channel->heard - auth->started) >= 0)
+        && (ngx_msec_int_t) (channel->heard - auth->login.sent) >= 0)
     {
         return;
     }
@@ -231,13 +149,14 @@ ngx_etcd_auth_granted(ngx_etcd_auth_t *auth)
                   "etcd cluster \"%V\": user \"%V\" is authenticated",
                   &cluster->conf->name, &cluster->conf->user);
 
-    auth->token = auth->answer;
-    ngx_str_null(&auth->answer);
+    auth->token = auth->login.token;
+    ngx_str_null(&auth->login.token);
 
     auth->issued = ngx_current_msec;
     auth->repeats = 0;
     auth->disabled = 0;
 
+    ngx_etcd_login_suspect(&auth->login, 0);
     ngx_etcd_auth_set_unauthorized(auth, 0);
     ngx_etcd_auth_set_ready(auth);
 }
@@ -316,6 +235,9 @@ ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
                       ngx_etcd_grpc_status_name(status), text);
     }
 
+    /* a wrong password costs etcd as much as the right one */
+
+    ngx_etcd_login_suspect(&auth->login, 1);
     auth->failures++;
 
     auth->refusal.data = auth->refusal_text;
@@ -328,23 +250,29 @@ ngx_etcd_auth_denied(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
 
 
 static void
-ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
+ngx_etcd_auth_busy(ngx_etcd_login_t *login, ngx_msec_t pause)
 {
-    ngx_str_t         missing;
     ngx_etcd_auth_t  *auth;
 
-    auth = call->data;
+    auth = login->data;
 
-    if (status == NGX_ETCD_GRPC_OK && auth->answer.len == 0) {
-        status = NGX_ETCD_GRPC_INTERNAL;
-        ngx_str_set(&missing, "OK without a token");
-        text = &missing;
-    }
+    ngx_log_error(NGX_LOG_INFO, auth->cluster->log, 0,
+                  "etcd cluster \"%V\": etcd is busy, user \"%V\" logs in "
+                  "after %M ms", &auth->cluster->conf->name,
+                  &auth->cluster->conf->user, pause);
 
-    if (status != NGX_ETCD_GRPC_OK) {
-        ngx_etcd_auth_drop(&auth->answer);
-    }
+    auth->state = NGX_ETCD_AUTH_WAITING;
+    ngx_add_timer(&auth->timer, pause);
+}
+
+
+static void
+ngx_etcd_auth_ended(ngx_etcd_login_t *login, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
+{
+    ngx_etcd_auth_t  *auth;
+
+    auth = login->data;
 
     /* etcd returns "unknown" for errors that have no gRPC code */
 
@@ -363,40 +291,6 @@ ngx_etcd_auth_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
 
     } else {
         ngx_etcd_auth_denied(auth, status, text);
-    }
-}
-
-
-static void
-ngx_etcd_auth_call(ngx_etcd_auth_t *auth, ngx_etcd_http2_t *h2)
-{
-    ngx_msec_t                  timeout;
-    ngx_etcd_grpc_call_t       *call;
-    Etcd__AuthenticateRequest   request;
-
-    timeout = NGX_ETCD_AUTH_ATTEMPT << ngx_min(auth->failures, 16);
-
-    call = &auth->call;
-    ngx_memzero(call, sizeof(ngx_etcd_grpc_call_t));
-
-    call->method = "/etcdserverpb.Auth/Authenticate";
-    call->response = &etcd__authenticate_response__descriptor;
-    call->timeout = ngx_min(timeout, auth->cluster->conf->request_timeout);
-    call->message = ngx_etcd_auth_message;
-    call->done = ngx_etcd_auth_ended;
-    call->secret = 1;
-    call->data = auth;
-
-    auth->started = ngx_current_msec;
-
-    etcd__authenticate_request__init(&request);
-
-    request.name = ngx_etcd_bytes(&auth->cluster->conf->user);
-    request.password = ngx_etcd_bytes(&auth->file.password);
-
-    if (ngx_etcd_grpc_request(h2, call, &request.base) != NGX_OK) {
-        auth->failures++;
-        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
     }
 }
 
@@ -435,38 +329,15 @@ ngx_etcd_auth_replaced(ngx_etcd_auth_t *auth)
 }
 
 
-/* A look at the file costs a system call, at most once a second. */
-
 static void
 ngx_etcd_auth_look(ngx_etcd_auth_t *auth)
 {
-    ngx_file_info_t           fi;
-    ngx_etcd_cluster_conf_t  *conf;
-
-    conf = auth->cluster->conf;
-
-    if (!conf->token
-        || auth->state != NGX_ETCD_AUTH_READY
-        || auth->file.looked == ngx_time())
+    if (auth->cluster->conf->token
+        && auth->state == NGX_ETCD_AUTH_READY
+        && ngx_etcd_auth_file_changed(&auth->file, auth->cluster->conf)
+        && ngx_etcd_auth_replaced(auth)
+        && ngx_etcd_auth_take(auth) == NGX_OK)
     {
-        return;
-    }
-
-    auth->file.looked = ngx_time();
-
-    if (ngx_file_info(conf->password_file.data, &fi) == NGX_FILE_ERROR
-        || (ngx_file_mtime(&fi) == auth->file.mtime
-            && ngx_file_uniq(&fi) == auth->file.uniq
-            && ngx_file_size(&fi) == auth->file.size))
-    {
-        return;
-    }
-
-    auth->file.mtime = ngx_file_mtime(&fi);
-    auth->file.uniq = ngx_file_uniq(&fi);
-    auth->file.size = ngx_file_size(&fi);
-
-    if (ngx_etcd_auth_replaced(auth) && ngx_etcd_auth_take(auth) == NGX_OK) {
         auth->generation++;
     }
 }
@@ -510,7 +381,13 @@ ngx_etcd_auth_ask(void *data)
     }
 
     ngx_etcd_auth_password(auth);
-    ngx_etcd_auth_call(auth, h2);
+
+    auth->login.channel = auth->channel;
+
+    if (ngx_etcd_login_begin(&auth->login, h2, auth->failures) != NGX_OK) {
+        auth->failures++;
+        ngx_etcd_auth_later(auth, NGX_ETCD_BACKOFF_MAX);
+    }
 }
 
 
@@ -587,6 +464,15 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
     auth->waiter.handler = ngx_etcd_auth_ask;
     auth->waiter.data = auth;
 
+    auth->login.user = &conf->user;
+    auth->login.password = &auth->file.password;
+    auth->login.log = cluster->log;
+    auth->login.done = ngx_etcd_auth_ended;
+    auth->login.busy = ngx_etcd_auth_busy;
+    auth->login.data = auth;
+
+    ngx_etcd_login_init(&auth->login);
+
     ngx_etcd_event_init_timer(&auth->timer, ngx_etcd_auth_timer, auth,
                               cluster->log);
 
@@ -604,13 +490,12 @@ ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
     ngx_etcd_waiter_drop_all(&auth->waiters);
     ngx_etcd_waiter_forget(&auth->waiter);
 
-    ngx_etcd_grpc_cancel(&auth->call);
+    ngx_etcd_login_cancel(&auth->login);
 
     ngx_etcd_event_stop(&auth->timer);
     ngx_etcd_event_stop(&auth->wake);
 
     ngx_etcd_auth_drop(&auth->token);
-    ngx_etcd_auth_drop(&auth->answer);
 
     ngx_explicit_memzero(auth->file.password.data, NGX_ETCD_TOKEN_MAX);
 }

@@ -43,17 +43,18 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_auth_file.h>
 #include <ngx_etcd_channel.h>
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc.h>
+#include <ngx_etcd_login.h>
 
 
 #define NGX_ETCD_AUTH_METADATA     1       /* entries at most */
 
 #define NGX_ETCD_AUTH_REFUSAL      128     /* bytes of etcd's text */
 
-#define NGX_ETCD_AUTH_ATTEMPT      1000    /* ms, doubled with every failure */
 #define NGX_ETCD_AUTH_BACKOFF_MAX  10000   /* ms, while the user is refused */
 
 /* ms; after this time the rejection of a token is not a repeated failure */
@@ -78,20 +79,6 @@ typedef enum {
 } ngx_etcd_auth_state_e;
 
 
-/* "password_file" or "token_file" */
-
-typedef struct {
-    ngx_str_t                    password;     /* or token */
-    char                        *fault;        /* the last one, logged */
-    time_t                       looked;       /* at a token */
-    time_t                       mtime;        /* of the file then */
-    ngx_file_uniq_t              uniq;
-    off_t                        size;
-    unsigned                     readable:1;   /* the file was read */
-    unsigned                     unreadable:1; /* was logged */
-} ngx_etcd_auth_file_t;
-
-
 struct ngx_etcd_auth_s {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_channel_t          *channel;      /* to request a token */
@@ -103,12 +90,10 @@ struct ngx_etcd_auth_s {
     ngx_str_t                    refusal;      /* the last text of etcd */
     ngx_etcd_auth_file_t         file;
     ngx_str_t                    token;        /* on the heap; empty: none */
-    ngx_str_t                    answer;       /* the token just received */
     ngx_msec_t                   since;        /* time of READY */
     ngx_msec_t                   issued;       /* time of the token */
     ngx_uint_t                   repeats;      /* of the token, in a row */
-    ngx_msec_t                   started;      /* time of this attempt */
-    ngx_etcd_grpc_call_t         call;
+    ngx_etcd_login_t             login;
     ngx_etcd_waiter_t            waiter;       /* for the channel */
     ngx_event_t                  timer;
     ngx_event_t                  wake;         /* posted */

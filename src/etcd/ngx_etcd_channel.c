@@ -544,6 +544,13 @@ ngx_etcd_channel_get(ngx_etcd_channel_t *channel)
 }
 
 
+ngx_uint_t
+ngx_etcd_channel_slow(ngx_etcd_channel_t *channel)
+{
+    return channel->subchannel->took >= NGX_ETCD_CHANNEL_SLOW;
+}
+
+
 void
 ngx_etcd_channel_linger(ngx_etcd_channel_t *channel)
 {

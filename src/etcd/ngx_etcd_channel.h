@@ -38,6 +38,10 @@
 
 #define NGX_ETCD_CHANNEL_HELD  3000
 
+/* ms until an endpoint that is not busy has answered for the first time */
+
+#define NGX_ETCD_CHANNEL_SLOW  500
+
 /*
  * An endpoint may take connections and fail soon after each return: the time
  * until the next return doubles so many times.
@@ -95,6 +99,9 @@ void ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel);
  * the channel is idle.
  */
 ngx_etcd_http2_t *ngx_etcd_channel_get(ngx_etcd_channel_t *channel);
+
+/* Returns 1 if the endpoint was slow when the connection began. */
+ngx_uint_t ngx_etcd_channel_slow(ngx_etcd_channel_t *channel);
 
 /*
  * Calls the waiter's handler once when the channel becomes ready.

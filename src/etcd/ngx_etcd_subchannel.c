@@ -67,6 +67,7 @@ ngx_etcd_subchannel_identified(ngx_etcd_grpc_call_t *call,
 
     subchannel = call->data;
 
+    subchannel->took = ngx_current_msec - subchannel->dialed;
     ngx_post_event(&subchannel->next, &ngx_posted_events);
 
     return NGX_OK;
@@ -281,6 +282,8 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
     }
 
     subchannel->state = NGX_ETCD_SUBCHANNEL_CONNECTING;
+    subchannel->dialed = ngx_current_msec;
+    subchannel->took = 0;
     subchannel->h2 = ngx_etcd_http2_connect(conf, cluster->log);
 
     return (subchannel->h2 != NULL) ? NGX_OK : NGX_ERROR;

@@ -66,6 +66,8 @@ struct ngx_etcd_subchannel_s {
     ngx_etcd_http2_t            *h2;            /* NULL unless connecting or
                                                    ready */
     ngx_msec_t                   since;         /* time of READY */
+    ngx_msec_t                   took;          /* ms until the endpoint told
+                                                   its cluster */
     uint64_t                     id;            /* of the endpoint's cluster; 0:
                                                    unknown */
 
@@ -76,6 +78,7 @@ struct ngx_etcd_subchannel_s {
     ngx_addr_t                  *addrs;         /* of the endpoint, or found */
     ngx_uint_t                   naddrs;
     ngx_uint_t                   tried;
+    ngx_msec_t                   dialed;        /* time of the last attempt */
     ngx_event_t                  next;          /* posted */
     ngx_etcd_grpc_call_t         identify;
     ngx_etcd_waiter_t            undecided;     /* no cluster is known yet */

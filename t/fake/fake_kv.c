@@ -595,6 +595,7 @@ status(stream_t *s)
     res.header = &h;
     res.version.data = (uint8_t *) fake.version;
     res.version.len = strlen(fake.version);
+    res.leader = 1;
 
     printf("%ld status conn=%d\n", now_ms(), s->conn->number);
 

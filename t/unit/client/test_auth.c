@@ -43,11 +43,51 @@ test_auth_init(ngx_pool_t *pool, char *user)
 
 
 static ngx_etcd_grpc_stream_t *
+test_auth_question(void)
+{
+    return test_etcd_call("/etcdserverpb.Maintenance/Status", 0);
+}
+
+
+static void
+test_auth_works(ngx_etcd_grpc_stream_t *question, ngx_uint_t leader)
+{
+    Etcd__StatusResponse  response;
+
+    etcd__status_response__init(&response);
+    response.leader = leader;
+
+    test_etcd_answer(question, &response.base);
+    test_loop_run();
+}
+
+
+/* The login that is under way within a time; an etcd that is asked works. */
+
+static ngx_etcd_grpc_stream_t *
 test_auth_asked(ngx_msec_t time)
 {
-    test_loop_pass(time);
+    ngx_msec_t               step;
+    ngx_etcd_grpc_stream_t  *call, *question;
 
-    return test_etcd_call("/etcdserverpb.Auth/Authenticate", 0);
+    for ( ;; ) {
+        step = ngx_min(time, 100);
+        time -= step;
+
+        test_loop_pass(step);
+
+        question = test_auth_question();
+
+        if (question != NULL) {
+            test_auth_works(question, 1);
+        }
+
+        call = test_etcd_call("/etcdserverpb.Auth/Authenticate", 0);
+
+        if (call != NULL || time == 0) {
+            return call;
+        }
+    }
 }
 
 
@@ -145,7 +185,8 @@ test_auth_asks(ngx_pool_t *pool)
     ngx_etcd_auth_wait(auth, &test_auth_waiter);
     call = test_auth_asked(0);
     tap_expect(call != NULL);
-    tap_check(call->call->secret && call->call->timeout == 1000);
+    tap_check(call->call->secret);
+    tap_check(call->call->timeout == NGX_ETCD_LOGIN_TIMEOUT);
 
     request = (Etcd__AuthenticateRequest *)
               test_etcd_request(pool, call,
@@ -298,14 +339,14 @@ test_auth_broken(ngx_pool_t *pool)
     ngx_etcd_auth_wait(auth, &test_auth_waiter);
 
     for (i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
-        call = test_auth_asked(3000);
+        call = test_auth_asked(NGX_ETCD_LOGIN_PAUSE_MAX);
         tap_expect(call != NULL);
 
         test_auth_token(call, tokens[i]);
         tap_check(!ngx_etcd_auth_ready(auth) && test_auth_woken == 0);
     }
 
-    call = test_auth_asked(3000);
+    call = test_auth_asked(NGX_ETCD_LOGIN_PAUSE_MAX);
     tap_expect(call != NULL);
 
     test_etcd_fail(call, NGX_ETCD_GRPC_OK, "");
@@ -331,6 +372,10 @@ test_auth_denied(ngx_pool_t *pool)
                    "password");
     tap_check(auth->unauthorized && !ngx_etcd_auth_ready(auth));
 
+    /* a wrong password costs etcd as much: etcd is asked before the next */
+
+    tap_check(auth->login.suspect);
+
     /* without auth there it goes on without a token */
 
     call = test_auth_asked(NGX_ETCD_AUTH_BACKOFF_MAX);
@@ -345,11 +390,139 @@ test_auth_denied(ngx_pool_t *pool)
 }
 
 
+/* Etcd is busy: a login is not repeated while the endpoint works. */
+
+static void
+test_auth_busy(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_grpc_stream_t  *call, *question;
+
+    auth = test_auth_init(pool, "nginx");
+    tap_expect(auth != NULL);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+    call = test_auth_asked(0);
+    tap_expect(call != NULL);
+
+    for (i = 0; i < 30; i++) {
+        test_loop_pass(NGX_ETCD_LOGIN_ATTEMPT - 1);
+        tap_check(test_auth_question() == NULL);
+
+        test_loop_pass(1);
+        question = test_auth_question();
+        tap_expect(question != NULL);
+
+        /* whoever refuses has answered */
+
+        if (i == 0) {
+            test_etcd_fail(question, NGX_ETCD_GRPC_PERMISSION_DENIED, "");
+
+        } else {
+            test_auth_works(question, 1);
+        }
+
+        tap_check(test_etcd_call("/etcdserverpb.Auth/Authenticate", 0) == call);
+    }
+
+    test_loop_pass(NGX_ETCD_LOGIN_ATTEMPT);
+    tap_expect(test_auth_question() != NULL);
+
+    test_auth_token(call, "late");
+    test_loop_run();
+
+    tap_expect(ngx_etcd_auth_ready(auth));
+    tap_check(test_auth_question() == NULL);
+    tap_check(!auth->login.suspect);
+}
+
+
+/* An endpoint that has no leader, or does not answer, is left. */
+
+static void
+test_auth_silent(ngx_pool_t *pool)
+{
+    ngx_uint_t               i;
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_http2_t        *h2;
+    ngx_etcd_grpc_stream_t  *call, *question;
+
+    auth = test_auth_init(pool, "nginx");
+    tap_expect(auth != NULL);
+
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+
+    for (i = 0; i < 2; i++) {
+        call = test_auth_asked(NGX_ETCD_LOGIN_PAUSE_MAX);
+        tap_expect(call != NULL);
+
+        h2 = call->h2;
+
+        test_loop_pass(NGX_ETCD_LOGIN_ATTEMPT << i);
+        question = test_auth_question();
+        tap_expect(question != NULL && question->h2 == h2);
+
+        if (i == 0) {
+            test_auth_works(question, 0);
+
+        } else {
+            test_loop_pass(2 * (NGX_ETCD_LOGIN_ATTEMPT << i));
+        }
+
+        tap_check(ngx_etcd_channel_get(auth->cluster->reads) != h2);
+    }
+
+    tap_check(auth->failures == 2 && !auth->unauthorized);
+}
+
+
+/* The client waits for its turn, and then logs in to a slow etcd all the same. */
+
+static void
+test_auth_turn(ngx_pool_t *pool)
+{
+    ngx_uint_t               slow;
+    ngx_etcd_auth_t         *auth;
+    ngx_etcd_grpc_stream_t  *question;
+
+    auth = test_auth_init(pool, "nginx");
+    tap_expect(auth != NULL);
+
+    ngx_etcd_login_suspect(&auth->login, 1);
+    ngx_etcd_auth_wait(auth, &test_auth_waiter);
+
+    for (slow = 0; slow <= NGX_ETCD_LOGIN_SLOW; slow++) {
+        test_loop_run();
+
+        do {
+            question = test_auth_question();
+
+            if (question == NULL) {
+                test_loop_pass(100);
+            }
+
+        } while (question == NULL);
+
+        tap_check(test_etcd_call("/etcdserverpb.Auth/Authenticate", 0) == NULL);
+
+        test_loop_pass(NGX_ETCD_LOGIN_PROMPT + 1);
+        test_auth_works(question, 1);
+    }
+
+    tap_expect(test_etcd_call("/etcdserverpb.Auth/Authenticate", 0) != NULL);
+    tap_expect(auth->failures == 0);
+}
+
+
 ngx_etcd_tap_test_t  test_auth[] = {
     { "auth: no user", test_auth_nobody },
     { "auth: tokens", test_auth_asks },
     { "auth: a token that is not known everywhere", test_auth_spreads },
     { "auth: tokens that are none", test_auth_broken },
     { "auth: refused, and disabled", test_auth_denied },
+    { "auth: a busy etcd", test_auth_busy },
+    { "auth: endpoints that do not answer", test_auth_silent },
+    { "auth: a turn", test_auth_turn },
     { NULL, NULL }
 };
