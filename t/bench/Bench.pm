@@ -25,7 +25,7 @@ use Time::HiRes qw(clock_gettime sleep time);
 use Finish;
 use Http;
 use Nginx;
-use Process;
+use Process qw(run);
 use Wait;
 
 our @EXPORT = qw(
@@ -61,7 +61,9 @@ my @titles = ('Propagation', 'A new service', 'Request cost',
               'Picking a member', 'Loading members', 'Lists in a stream',
               'Changing a member',
               'Decoding values', 'Status', 'Memory', 'Memory after changes',
-              'Failover', 'Reconnect herd', 'Failover to the next leader',
+              'Failover', 'Reconnect herd', 'Fleet: start',
+              'Fleet: etcd returns', 'Fleet: idle', 'Fleet: changes',
+              'Fleet: leases', 'Failover to the next leader',
               'Switchover of PostgreSQL');
 
 my $introduction = <<'END';

@@ -1,0 +1,300 @@
+#!/usr/bin/perl
+
+# A fleet of nginxes on one cluster of three: clients of the real code in one
+# nginx (t/bench/fleet.c).  Each part has a section of its own.
+#
+# BENCH_FLEET="100 1000 3000": how many.  BENCH_PARTS: of start, return, idle,
+# rate, leases; all if it is not set.  BENCH_SECONDS: of an idle fleet.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib", $FindBin::Bin;
+
+use List::Util qw(max min sum);
+use POSIX ();
+use Time::HiRes qw(sleep time);
+
+use Bench;
+use Finish;
+use Fleet;
+use Nginx;
+
+use constant {
+    PATIENCE => 90,
+    AWAY     => 3,
+    RATE     => 8,           # seconds of each rate
+    LATE     => 1000,        # ms: nobody is to be as late
+    TTL      => 30,
+};
+
+my @sizes = split(' ', $ENV{BENCH_FLEET} || '100 1000 3000');
+my %parts = map { $_ => 1 }
+    split(' ', $ENV{BENCH_PARTS} || 'start return idle rate leases');
+my $idle = $ENV{BENCH_SECONDS} || 20;
+
+# a login by a password of cost 10 takes some 60 ms of a CPU: as many as can be
+# waited for
+
+my %most = (cost10 => 100, cost4 => 1000);
+my @kinds = split(' ', $ENV{BENCH_KINDS} || 'none tls cert jwt cost4 cost10');
+
+
+sub seconds { defined $_[0] ? sprintf('%.1f', $_[0]) : 'not in ' . PATIENCE }
+sub sizes_of { my ($kind) = @_; grep { $_ <= ($most{$kind} // 1e9) } @sizes }
+
+
+# CPU seconds of the etcds while the code runs
+
+sub etcd_cpu {
+    my ($fleet, $code) = @_;
+
+    my $before = Bench::cpu_time(map { $_->pid } $fleet->etcds);
+
+    $code->();
+
+    return Bench::cpu_time(map { $_->pid } $fleet->etcds) - $before;
+}
+
+
+# A start of all at once, and after it the return of etcd.
+
+sub start_and_return {
+    my (@start, @return);
+
+    for my $kind (@kinds) {
+        for my $n (sizes_of($kind)) {
+            my $fleet = Fleet->new($kind);
+
+            push @start, [$kind, $n, start_of($fleet, $n)];
+            push @return, [$kind, $n, return_of($fleet, $n)] if $parts{return};
+            $fleet->end();
+        }
+    }
+
+    publish('Fleet: start', <<'END',
+Clients of the real code, each with a watch of one prefix, which begin at the
+same time and know no cluster yet; all in one process, beside the three etcds
+on this machine. Seconds until half and all of them have all keys; CPU seconds
+of the three etcds and of the fleet; the longest linearizable read of another
+client meanwhile, in seconds; logins that were begun, and how long one took
+that was answered, in ms. cost4 and cost10 are passwords with that cost of
+bcrypt (etcd's default is 10), jwt is a token in a file, tls is https, and cert
+is https with a certificate of the client as its user.
+END
+        table(['', 'clients', 'half, s', 'all, s', 'etcd, CPU s',
+               'fleet, CPU s', 'longest read, s', 'logins',
+               'a login, p50 / max'],
+              @start)) if @start && $parts{start};
+
+    publish('Fleet: etcd returns', <<"END",
+All three etcds are killed under the fleet, and start again @{[AWAY]} s later:
+seconds since the first of them answered, until half and all clients have a
+watch in force again; the longest linearizable read of another client
+meanwhile. With passwords each client needs another token then.
+END
+        table(['', 'clients', 'half, s', 'all, s', 'etcd, CPU s',
+               'longest read, s', 'logins'], @return)) if @return;
+}
+
+
+sub start_of {
+    my ($fleet, $n) = @_;
+
+    my $at;
+    my $probe = $fleet->probe();
+    my $cpu = etcd_cpu($fleet, sub {
+        $fleet->start($n);
+        $at = $fleet->wait_all('synced', PATIENCE);
+    });
+    my (undef, $longest) = Fleet::probed($probe);
+    my $logins = sum(0, values %{ $fleet->calls('Authenticate') });
+    my @ms = Fleet::ms_at(undef, $fleet->histogram('waited'), 50, 100);
+
+    return (seconds($at->{50}), seconds($at->{100}), sprintf('%.1f', $cpu),
+            sprintf('%.1f', $fleet->cpu->{fleet}), sprintf('%.1f', $longest),
+            $logins || '-', $logins ? "$ms[0] / $ms[1]" : '-');
+}
+
+
+sub return_of {
+    my ($fleet, $n) = @_;
+
+    $_->kill() for $fleet->etcds;
+    sleep(AWAY);
+    $_->launch() for $fleet->etcds;
+
+    my ($first) = $fleet->etcds;
+
+    $first->wait_healthy(60) or die "etcd did not return\n";
+
+    my $begun = time();
+    my ($at, $probe) = (undef, $fleet->probe());
+
+    $fleet->wait_unsynced();
+
+    my $cpu = etcd_cpu($fleet, sub {
+        $at = $fleet->wait_all('synced', PATIENCE, $begun);
+    });
+    my (undef, $longest) = Fleet::probed($probe);
+    my $logins = sum(0, values %{ $fleet->calls('Authenticate') });
+
+    return (seconds($at->{50}), seconds($at->{100}), sprintf('%.1f', $cpu),
+            sprintf('%.1f', $longest), $logins || '-');
+}
+
+
+# What a client costs that has nothing to do.
+
+sub idle_fleet {
+    my (@rows, $nobody, $empty);
+
+    for my $n (0, @sizes) {
+        my $fleet = Fleet->new('none');
+
+        if ($n) {
+            $fleet->start($n);
+            $fleet->wait_all('synced', PATIENCE)->{100}
+                or die "$n clients are not synced\n";
+        }
+
+        sleep(5);
+
+        my ($files, $memory) = ($fleet->descriptors, $fleet->etcd_memory);
+        my $used = etcd_cpu($fleet, sub { sleep($idle) }) / $idle * 100;
+
+        ($nobody, $empty) = ($used, $memory) if !$n;
+        $files -= $rows[0][-1] if $n;
+
+        push @rows, [$n, sprintf('%.1f', $used),
+                     $n ? sprintf('%.4f', ($used - $nobody) / $n) : '-',
+                     sprintf('%.0f', $memory / 1024),
+                     $n ? sprintf('%.0f', ($memory - $empty) / $n) : '-',
+                     $n ? sprintf('%.1f', $files / $n) : $files];
+
+        $n ? $fleet->end() : $_->kill() for $n ? 1 : $fleet->etcds;
+    }
+
+    $rows[0][-1] = '-';
+
+    publish('Fleet: idle', <<"END",
+What clients that have all keys cost the three etcds together in $idle s
+without a change: percent of one CPU, their own memory, and connections.
+`ping_interval` is 10 s, the default.
+END
+        table(['clients', 'CPU, %', 'CPU of a client, %', 'memory, MB',
+               'memory of a client, kB', 'connections of a client'], @rows));
+}
+
+
+# Changes until the slowest client is late.
+
+sub rates {
+    my @rows;
+
+    for my $n (@sizes) {
+        my $fleet = Fleet->new('none')->start($n);
+
+        $fleet->wait_all('synced', PATIENCE)->{100}
+            or die "$n clients are not synced\n";
+
+        for my $rate (1, 10, 100, 300) {
+            my @row = rate_of($fleet, $n, $rate);
+
+            push @rows, [$n, $rate, @row];
+            last if $row[3] >= LATE;
+        }
+
+        $fleet->end();
+    }
+
+    publish('Fleet: changes', <<"END",
+Puts of a member at a rate for @{[RATE]} s, by up to eight writers, and the time
+from before the put is sent until a client has it: ms over all clients and
+changes. CPU of the three etcds, and of the fleet, which is one process: percent
+of one CPU.
+END
+        table(['clients', 'changes a second', 'done a second', 'p50', 'p99',
+               'max', 'etcd, CPU %', 'fleet, CPU %', 'events a second'],
+              @rows));
+}
+
+
+sub rate_of {
+    my ($fleet, $n, $rate) = @_;
+
+    my ($before, $cpu) = ($fleet->histogram('late'), $fleet->cpu);
+    my $begun = time();
+    my ($puts, $took) = $fleet->put_at($rate, RATE);
+
+    # what was put has to arrive
+
+    my $last = -1;
+
+    while ($fleet->counters->{events} != $last && time() - $begun < 60) {
+        $last = $fleet->counters->{events};
+        sleep(0.5);
+    }
+
+    my ($after, $then) = ($fleet->histogram('late'), $fleet->cpu);
+    my $all = time() - $begun;
+    my $events = sum(@$after) - sum(@$before);
+
+    return (sprintf('%.0f', $puts / $took),
+            Fleet::ms_at($before, $after, 50, 99, 100),
+            map({ sprintf('%.0f', ($then->{$_} - $cpu->{$_}) / $all * 100) }
+                qw(etcd fleet)),
+            sprintf('%.0f', $events / $took));
+}
+
+
+# Each client is registered, or a candidate of an election of ten.
+
+sub leases {
+    my @rows;
+
+    for my $mode (qw(register election)) {
+        for my $n (@sizes) {
+            my $fleet = Fleet->new('none')->start($n, mode => $mode,
+                                                  ttl => TTL);
+            my $held = $fleet->wait_all('held', PATIENCE)->{100};
+
+            if (!$held) {
+                push @rows, [$mode, $n, seconds($held), ('-') x 4];
+                $fleet->end();
+                next;
+            }
+
+            my $lost = $fleet->counters->{lost};
+            my $renewed = $fleet->metric('etcd_debugging_lease_renewed_total');
+            my $used = etcd_cpu($fleet, sub { sleep($idle) });
+            my $counters = $fleet->counters;
+
+            $renewed = $fleet->metric('etcd_debugging_lease_renewed_total')
+                       - $renewed;
+
+            push @rows, [$mode, $n, seconds($held),
+                         sprintf('%.0f', $renewed / $idle),
+                         sprintf('%.0f', $used / $idle * 100),
+                         $counters->{lost} - $lost,
+                         $mode eq 'election' ? $counters->{leads} : '-'];
+            $fleet->end();
+        }
+    }
+
+    publish('Fleet: leases', <<"END",
+Clients that are registered, or candidates of elections of ten clients each,
+with a TTL of @{[TTL]} s: seconds from their start until all have a lease and a
+key, then renewals a second, CPU of the three etcds, in percent of one CPU, and
+leases that were lost, during $idle s; and how many lead.
+END
+        table(['', 'clients', 'all hold a lease, s', 'renewals a second',
+               'etcd, CPU %', 'lost', 'leaders'], @rows));
+}
+
+
+start_and_return() if $parts{start} || $parts{return};
+idle_fleet() if $parts{idle};
+rates() if $parts{rate};
+leases() if $parts{leases};
