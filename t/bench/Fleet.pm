@@ -14,6 +14,7 @@ use warnings;
 use JSON::PP;
 use List::Util qw(max min sum);
 use MIME::Base64 qw(decode_base64url encode_base64url);
+use POSIX ();
 use Time::HiRes qw(sleep time);
 
 use Bench qw(median memory slurp);
@@ -28,7 +29,7 @@ use Unit;
 use constant {
     MEMBERS => 50,           # keys of the prefix
     ROOT    => 'root-secret',
-    MS      => 60_001,       # as NGX_ETCD_FLEET_MS
+    MS      => 60_001,       # NGX_ETCD_FLEET_MS and one
     PAUSE   => 0.02,
     PROBE   => 0.1,
     PATIENT => 120,
@@ -74,7 +75,7 @@ sub nginx { $_[0]{nginx} }
 sub etcds { $_[0]{cluster}->members }
 
 
-# what etcd and nginx need
+# Etcd and nginx need keys, certificates and tokens.
 
 sub jwt_option {
     my ($self) = @_;
@@ -375,7 +376,7 @@ sub descriptors {
 }
 
 
-# what the etcds have counted, of calls by method and code
+# The etcds count calls by method and code.
 
 sub calls {
     my ($self, $method) = @_;
@@ -409,6 +410,7 @@ sub metric {
 sub probe {
     my ($self) = @_;
 
+    my $parent = $$;
     my $log = test_dir() . '/probe' . ++$self->{probes};
     my @ports = map { $_->port } $self->etcds;
     my $pid = fork() // die "fork: $!\n";
@@ -417,7 +419,7 @@ sub probe {
         open(my $file, '>', $log) or POSIX::_exit(1);
         $file->autoflush();
 
-        while (1) {
+        while (getppid() == $parent) {
             for my $port (@ports) {
                 my $sent = time();
                 my $answer = Http->new($port, timeout => 60)
@@ -429,6 +431,8 @@ sub probe {
 
             sleep(PROBE);
         }
+
+        POSIX::_exit(0);
     }
 
     return { pid => $pid, log => $log, begun => time() };

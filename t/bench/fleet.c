@@ -35,7 +35,7 @@
 #define NGX_ETCD_FLEET_WORKERS  16
 
 
-/* what Fleet.pm reads, in this order */
+/* Fleet.pm reads these in this order. */
 
 typedef struct {
     uint64_t                  clients;

@@ -414,7 +414,7 @@ test_auth_busy(ngx_pool_t *pool)
         question = test_auth_question();
         tap_expect(question != NULL);
 
-        /* whoever refuses has answered */
+        /* An endpoint that refuses has answered. */
 
         if (i == 0) {
             test_etcd_fail(question, NGX_ETCD_GRPC_PERMISSION_DENIED, "");
@@ -477,7 +477,7 @@ test_auth_silent(ngx_pool_t *pool)
 }
 
 
-/* The client waits for its turn, and then logs in to a slow etcd all the same. */
+/* A client waits for its turn, and logs in to a slow etcd in the end. */
 
 static void
 test_auth_turn(ngx_pool_t *pool)
