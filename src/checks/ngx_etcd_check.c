@@ -602,7 +602,7 @@ ngx_etcd_check_wake(void *data)
 
 /* The observer's verdict is that of this nginx, until it has one of its own. */
 
-static void
+static ngx_int_t
 ngx_etcd_check_told(void *data, ngx_uint_t n, ngx_uint_t failed,
     ngx_str_t *host)
 {
@@ -610,13 +610,15 @@ ngx_etcd_check_told(void *data, ngx_uint_t n, ngx_uint_t failed,
 
     u_char                   name[NGX_ETCD_MEMBER_NAME_LEN];
     ngx_str_t                shown;
+    ngx_int_t                rc;
     ngx_uint_t               old, verdict;
     ngx_etcd_slot_t         *member;
     ngx_etcd_check_slot_t   *slot;
     ngx_etcd_member_pack_t   record;
 
-    if (ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0) != NGX_OK) {
-        return;
+    rc = ngx_etcd_zone_lock_owned(check->slots.conf->zone, 0);
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     slot = &check->slots.slot[n];
@@ -629,7 +631,7 @@ ngx_etcd_check_told(void *data, ngx_uint_t n, ngx_uint_t failed,
 
     if (verdict == old || member->entry == NULL || member->uid != slot->uid) {
         ngx_etcd_zone_unlock(check->slots.conf->zone);
-        return;
+        return NGX_OK;
     }
 
     ngx_etcd_check_verdict(check, n, old, verdict);
@@ -653,7 +655,8 @@ ngx_etcd_check_told(void *data, ngx_uint_t n, ngx_uint_t failed,
                       "again, says the observer on %V",
                       &check->service->conf->name, ngx_etcd_shown(&shown),
                       ngx_etcd_shown(host));
-        return;
+
+        return NGX_OK;
     }
 
     ngx_log_error(NGX_LOG_WARN, check->log, 0,
@@ -662,6 +665,8 @@ ngx_etcd_check_told(void *data, ngx_uint_t n, ngx_uint_t failed,
                   ngx_etcd_shown(&shown), ngx_etcd_shown(host));
 
     ngx_etcd_check_again(check, n, 0);
+
+    return NGX_OK;
 }
 
 

@@ -286,7 +286,13 @@ ngx_etcd_check_share_hear(ngx_etcd_check_observer_t *observer)
 
         if (slot->uid != 0 && slot->named != slot->told) {
             slot->told = slot->named;
-            observer->told(observer->data, n, slot->told, &host);
+
+            if (observer->told(observer->data, n, slot->named, &host)
+                != NGX_OK)
+            {
+                slot->told = !slot->named;
+                observer->list = ~hash;
+            }
         }
 
         /* this nginx has found that by itself before it followed */
@@ -402,6 +408,13 @@ ngx_etcd_check_share(ngx_etcd_check_observer_t *observer)
     observer->alive = (observer->alive && since < valid);
 
     if (observer->alive && observer->fresh) {
+
+        /* while the set is read again, its members cannot be found */
+
+        if (!observer->service->diff.index.complete) {
+            return NGX_ETCD_CHECK_SHARE_AGAIN;
+        }
+
         observer->fresh = 0;
         observer->shown = 0;
         observer->doubted = !ngx_etcd_check_share_hear(observer);

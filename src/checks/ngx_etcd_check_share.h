@@ -101,8 +101,11 @@ typedef struct {
 
     void                      (*wake)(void *data);  /* there is something new */
 
-    /* the observer on that host names a member now, or does not any more */
-    void                      (*told)(void *data, ngx_uint_t n,
+    /*
+     * The observer on that host names a member now, or does not any more.  Not
+     * NGX_OK: is called again.
+     */
+    ngx_int_t                 (*told)(void *data, ngx_uint_t n,
                                       ngx_uint_t failed, ngx_str_t *host);
     void                       *data;
 
