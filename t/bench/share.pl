@@ -149,10 +149,10 @@ publish('Checks that are shared',
     MEMBERS . ' members, `etcd_check http interval=' . INTERVAL . 's '
     . 'timeout=500ms fails=2 fast=100ms`, nginxes of one worker: the checks '
     . 'that a member gets in a second, and the time from when one member '
-    . 'answers nothing until all nginxes have left it out. Rounds: ' . ROUNDS
+    . 'answers nothing until all nginxes have left it out, which each of them '
+    . 'is asked in turn. Rounds: ' . ROUNDS
     . '.',
     table(['checks', 'nginxes', 'checks of a member in a second',
-           'all have left it out, s'], @rows),
-    '`make bench T=t/bench/share.pl`');
+           'all have left it out, s'], @rows));
 
 $etcd->stop;
