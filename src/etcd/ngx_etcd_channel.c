@@ -301,18 +301,6 @@ ngx_etcd_channel_overdue(ngx_str_t *reason)
 }
 
 
-/* Rounds in which each endpoint was late: one that stands still is no sign. */
-
-static ngx_uint_t
-ngx_etcd_channel_rounds(ngx_etcd_channel_t *channel)
-{
-    return channel->late
-           ? (channel->late - 1)
-             / ngx_etcd_endpoints_count(&channel->cluster->endpoints)
-           : 0;
-}
-
-
 /*
  * The first failure is followed by another endpoint at once.  The backoff is
  * divided by the number of endpoints, because all of them are tried in turn,
@@ -323,7 +311,6 @@ static ngx_msec_t
 ngx_etcd_channel_delay(ngx_etcd_channel_t *channel)
 {
     ngx_msec_t           max;
-    ngx_uint_t           rounds;
     ngx_etcd_cluster_t  *cluster;
 
     cluster = channel->cluster;
@@ -332,10 +319,8 @@ ngx_etcd_channel_delay(ngx_etcd_channel_t *channel)
         return 1;
     }
 
-    rounds = ngx_etcd_channel_rounds(channel);
-
-    if (rounds != 0 && !cluster->urgent) {
-        max = NGX_ETCD_BACKOFF_MAX / 3 << ngx_min(rounds + 1, 16);
+    if (channel->late > 1 && !cluster->urgent) {
+        max = NGX_ETCD_BACKOFF_MAX / 3 << ngx_min(channel->late, 16);
         max = ngx_min(max, NGX_ETCD_CHANNEL_LATE_MAX);
 
         return 1 + (ngx_msec_t) ngx_random() % max;
@@ -494,8 +479,7 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
         ngx_etcd_endpoints_set_current(&cluster->endpoints, place);
     }
 
-    channel->subchannel->late = ngx_min(ngx_etcd_channel_rounds(channel),
-                                        NGX_ETCD_CHANNEL_LATE);
+    channel->subchannel->late = ngx_min(channel->late, NGX_ETCD_CHANNEL_LATE);
     ngx_etcd_subchannel_open(channel->subchannel, place);
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);

@@ -46,9 +46,8 @@
  * An endpoint that takes a connection and does not answer in time may be busy
  * with those of others, as after a restart of etcd under thousands of clients:
  * each attempt that is given up has cost etcd as much as one that succeeds.  So
- * when each endpoint was late in a row, attempts have more time,
- * connect_timeout doubled so many times, and the pauses before them grow up to
- * _LATE_MAX ms.
+ * attempts that are late in a row have more time, connect_timeout doubled so
+ * many times, and the pauses before them grow up to _LATE_MAX ms.
  */
 
 #define NGX_ETCD_CHANNEL_LATE      2

@@ -373,7 +373,7 @@ test_channel_late(ngx_pool_t *pool)
     tap_expect(h2 != NULL);
     tap_check(streams->subchannel->late == 0);
 
-    for (i = 0; i < 8; i++) {
+    for (i = 0; i < 4; i++) {
         ngx_etcd_channel_failed(streams, &reason);
         tap_check(streams->late == i + 1);
 
@@ -389,7 +389,7 @@ test_channel_late(ngx_pool_t *pool)
 
         tap_expect(h2 != NULL);
         tap_check(streams->subchannel->late
-                  == ngx_min(i / 3, NGX_ETCD_CHANNEL_LATE));
+                  == ngx_min(i + 1, NGX_ETCD_CHANNEL_LATE));
     }
 
     ngx_etcd_channel_succeeded(streams);
