@@ -277,60 +277,6 @@ ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 }
 
 
-/* Returns 1 if an endpoint that has taken the connection did not answer. */
-
-static ngx_uint_t
-ngx_etcd_channel_overdue(ngx_str_t *reason)
-{
-    char    **p;
-    size_t    len;
-
-    static char *late[] = {
-        "timed out waiting", "TLS handshake timed out", "no answer in", NULL
-    };
-
-    for (p = late; *p != NULL; p++) {
-        len = ngx_strlen(*p);
-
-        if (reason->len >= len && ngx_strncmp(reason->data, *p, len) == 0) {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-/*
- * The first failure is followed by another endpoint at once.  The backoff is
- * divided by the number of endpoints, because all of them are tried in turn,
- * unless all of them seem to be busy.
- */
-
-static ngx_msec_t
-ngx_etcd_channel_delay(ngx_etcd_channel_t *channel)
-{
-    ngx_msec_t           max;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = channel->cluster;
-
-    if (channel->failures == 0) {
-        return 1;
-    }
-
-    if (channel->late > 1 && !cluster->urgent) {
-        max = NGX_ETCD_BACKOFF_MAX / 3 << ngx_min(channel->late, 16);
-        max = ngx_min(max, NGX_ETCD_CHANNEL_LATE_MAX);
-
-        return 1 + (ngx_msec_t) ngx_random() % max;
-    }
-
-    return 1 + ngx_etcd_backoff(cluster, channel->failures)
-               / ngx_etcd_endpoints_count(&cluster->endpoints);
-}
-
-
 /* the subchannel is already closed */
 
 static void
@@ -351,7 +297,6 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     if (held) {
         channel->flaps = 0;
         channel->failures = 0;
-        channel->late = 0;
         channel->outage = 0;
 
     } else if (channel->answered) {
@@ -370,9 +315,18 @@ ngx_etcd_channel_retry(ngx_etcd_channel_t *channel, ngx_str_t *reason)
     ngx_etcd_endpoints_failed(endpoints, channel->subchannel->place, held,
                               reason);
 
-    channel->late += ngx_etcd_channel_overdue(reason);
+    /*
+     * The first failure is followed by another endpoint at once.  The backoff
+     * is divided by the number of endpoints, because all of them are tried in
+     * turn.
+     */
 
-    delay = ngx_etcd_channel_delay(channel);
+    delay = 1;
+
+    if (channel->failures != 0) {
+        delay += ngx_etcd_backoff(channel->cluster, channel->failures)
+                 / ngx_etcd_endpoints_count(endpoints);
+    }
 
     ngx_log_debug4(NGX_LOG_DEBUG_EVENT, channel->cluster->log, 0,
                    "etcd cluster \"%V\": %s: failures: %ui, delay: %M ms",
@@ -479,7 +433,6 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
         ngx_etcd_endpoints_set_current(&cluster->endpoints, place);
     }
 
-    channel->subchannel->late = ngx_min(channel->late, NGX_ETCD_CHANNEL_LATE);
     ngx_etcd_subchannel_open(channel->subchannel, place);
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);
@@ -650,7 +603,6 @@ ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel)
 {
     channel->answered = 1;
     channel->failures = channel->flaps;
-    channel->late = 0;
 
     /*
      * a connection that fails again and again ends the outage only when stable

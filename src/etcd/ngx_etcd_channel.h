@@ -43,17 +43,6 @@
 #define NGX_ETCD_CHANNEL_SLOW  500
 
 /*
- * An endpoint that takes a connection and does not answer in time may be busy
- * with those of others, as after a restart of etcd under thousands of clients:
- * each attempt that is given up has cost etcd as much as one that succeeds.  So
- * attempts that are late in a row have more time, connect_timeout doubled so
- * many times, and the pauses before them grow up to _LATE_MAX ms.
- */
-
-#define NGX_ETCD_CHANNEL_LATE      2
-#define NGX_ETCD_CHANNEL_LATE_MAX  10000
-
-/*
  * An endpoint may take connections and fail soon after each return: the time
  * until the next return doubles so many times.
  */
@@ -83,7 +72,6 @@ struct ngx_etcd_channel_s {
                                                    RangeStream was called, */
     ngx_uint_t                   streamed;      /* and on which it works */
     ngx_uint_t                   failures;      /* since the last success */
-    ngx_uint_t                   late;          /* attempts in a row */
     ngx_uint_t                   flaps;         /* connections in a row that
                                                    answered and failed before
                                                    HELD */

@@ -113,8 +113,7 @@ ngx_etcd_subchannel_identify(ngx_etcd_subchannel_t *subchannel)
 
     call->method = "/etcdserverpb.Watch/Watch";
     call->response = &etcd__watch_response__descriptor;
-    call->timeout = subchannel->cluster->conf->connect_timeout
-                    << subchannel->late;
+    call->timeout = subchannel->cluster->conf->connect_timeout;
     call->message = ngx_etcd_subchannel_identified;
     call->done = ngx_etcd_subchannel_unidentified;
     call->data = subchannel;
@@ -263,7 +262,7 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
     conf->addr = &subchannel->addrs[subchannel->tried];
     conf->authority = endpoint->authority;
     conf->name = endpoint->url;
-    conf->connect_timeout = ccf->connect_timeout << subchannel->late;
+    conf->connect_timeout = ccf->connect_timeout;
     conf->ping_interval = ngx_etcd_cluster_ping_interval(cluster);
     conf->ping_timeout = ccf->ping_timeout;
     conf->max_message_size = ccf->max_message_size;

@@ -46,9 +46,6 @@ struct ngx_etcd_subchannel_s {
     ngx_etcd_cluster_t          *cluster;
     void                        *data;
 
-    ngx_uint_t                   late;          /* connect_timeout is doubled so
-                                                   many times */
-
     /* see ngx_etcd_http2_conf_t; alive() and pong() get the subchannel */
     void                       (*alive)(void *data, ngx_uint_t answer);
     void                       (*pong)(void *data, uint64_t sent);

@@ -353,50 +353,6 @@ test_channel_cluster(ngx_pool_t *pool)
 }
 
 
-/*
- * Endpoints that take connections and do not answer in time: the next attempts
- * have more time, and are rare, until one is answered.
- */
-
-static void
-test_channel_late(ngx_pool_t *pool)
-{
-    ngx_uint_t           i, waited;
-    ngx_str_t            reason = ngx_string("no answer in 2000 ms");
-    ngx_etcd_http2_t    *h2;
-    ngx_etcd_channel_t  *streams;
-
-    tap_expect(test_channel_init(pool, 3) == NGX_OK);
-
-    streams = test_etcd.cluster->streams;
-    h2 = test_channel_get(streams, 0);
-    tap_expect(h2 != NULL);
-    tap_check(streams->subchannel->late == 0);
-
-    for (i = 0; i < 4; i++) {
-        ngx_etcd_channel_failed(streams, &reason);
-        tap_check(streams->late == i + 1);
-
-        /* not so long that the streams return home */
-
-        for (waited = 0; waited <= NGX_ETCD_CHANNEL_LATE_MAX; waited += 50) {
-            h2 = test_channel_get(streams, 50);
-
-            if (h2 != NULL) {
-                break;
-            }
-        }
-
-        tap_expect(h2 != NULL);
-        tap_check(streams->subchannel->late
-                  == ngx_min(i + 1, NGX_ETCD_CHANNEL_LATE));
-    }
-
-    ngx_etcd_channel_succeeded(streams);
-    tap_check(streams->late == 0);
-}
-
-
 ngx_etcd_tap_test_t  test_channel[] = {
     { "channel: a connection", test_channel_connect },
     { "channel: failures", test_channel_failures },
@@ -406,6 +362,5 @@ ngx_etcd_tap_test_t  test_channel[] = {
     { "channel: no leader", test_channel_failed },
     { "client: waits", test_channel_wait },
     { "cluster: what all share", test_channel_cluster },
-    { "channel: endpoints that are late", test_channel_late },
     { NULL, NULL }
 };
