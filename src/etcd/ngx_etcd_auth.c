@@ -22,15 +22,6 @@ ngx_etcd_auth_password(ngx_etcd_auth_t *auth)
 }
 
 
-static void
-ngx_etcd_auth_drop(ngx_str_t *token)
-{
-    ngx_etcd_secret_free(token->data);
-
-    ngx_str_null(token);
-}
-
-
 /* exponential backoff with full jitter, as ngx_etcd_backoff() */
 
 static void
@@ -309,7 +300,7 @@ ngx_etcd_auth_take(ngx_etcd_auth_t *auth)
 
     ngx_memcpy(token, auth->file.password.data, auth->file.password.len);
 
-    ngx_etcd_auth_drop(&auth->token);
+    ngx_etcd_secret_drop(&auth->token);
 
     auth->token.data = token;
     auth->token.len = auth->file.password.len;
@@ -495,7 +486,7 @@ ngx_etcd_auth_destroy(ngx_etcd_auth_t *auth)
     ngx_etcd_event_stop(&auth->timer);
     ngx_etcd_event_stop(&auth->wake);
 
-    ngx_etcd_auth_drop(&auth->token);
+    ngx_etcd_secret_drop(&auth->token);
 
     ngx_explicit_memzero(auth->file.password.data, NGX_ETCD_TOKEN_MAX);
 }
@@ -560,7 +551,7 @@ ngx_etcd_auth_renew(ngx_etcd_auth_t *auth, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    ngx_etcd_auth_drop(&auth->token);
+    ngx_etcd_secret_drop(&auth->token);
 
     if (cluster->conf->user.len == 0) {
         ngx_etcd_auth_denied(auth, status, text);

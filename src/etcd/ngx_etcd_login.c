@@ -13,10 +13,6 @@
 #include <ngx_etcd_secret.h>
 
 
-static void ngx_etcd_login_ended(ngx_etcd_grpc_call_t *call,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text);
-
-
 static ngx_int_t
 ngx_etcd_login_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
     ngx_pool_t *pool)
@@ -58,11 +54,29 @@ ngx_etcd_login_message(ngx_etcd_grpc_call_t *call, ProtobufCMessage *message,
 
 
 static void
-ngx_etcd_login_drop(ngx_etcd_login_t *login)
+ngx_etcd_login_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text)
 {
-    ngx_etcd_secret_free(login->token.data);
+    ngx_str_t          missing;
+    ngx_etcd_login_t  *login;
 
-    ngx_str_null(&login->token);
+    login = call->data;
+    login->calling = 0;
+
+    ngx_etcd_grpc_cancel(&login->question);
+    ngx_etcd_event_stop(&login->timer);
+
+    if (status == NGX_ETCD_GRPC_OK && login->token.len == 0) {
+        status = NGX_ETCD_GRPC_INTERNAL;
+        ngx_str_set(&missing, "OK without a token");
+        text = &missing;
+    }
+
+    if (status != NGX_ETCD_GRPC_OK) {
+        ngx_etcd_secret_drop(&login->token);
+    }
+
+    login->done(login, status, text);
 }
 
 
@@ -83,7 +97,6 @@ ngx_etcd_login_call(ngx_etcd_login_t *login, ngx_etcd_http2_t *h2)
     call->secret = 1;
     call->data = login;
 
-    login->started = ngx_current_msec;
     login->sent = ngx_current_msec;
 
     etcd__authenticate_request__init(&request);
@@ -99,33 +112,6 @@ ngx_etcd_login_call(ngx_etcd_login_t *login, ngx_etcd_http2_t *h2)
     ngx_add_timer(&login->timer, login->attempt);
 
     return NGX_OK;
-}
-
-
-static void
-ngx_etcd_login_ended(ngx_etcd_grpc_call_t *call, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text)
-{
-    ngx_str_t          missing;
-    ngx_etcd_login_t  *login;
-
-    login = call->data;
-    login->calling = 0;
-
-    ngx_etcd_grpc_cancel(&login->question);
-    ngx_etcd_event_stop(&login->timer);
-
-    if (status == NGX_ETCD_GRPC_OK && login->token.len == 0) {
-        status = NGX_ETCD_GRPC_INTERNAL;
-        ngx_str_set(&missing, "OK without a token");
-        text = &missing;
-    }
-
-    if (status != NGX_ETCD_GRPC_OK) {
-        ngx_etcd_login_drop(login);
-    }
-
-    login->done(login, status, text);
 }
 
 
@@ -300,7 +286,7 @@ ngx_etcd_login_cancel(ngx_etcd_login_t *login)
     ngx_etcd_grpc_cancel(&login->question);
     ngx_etcd_event_stop(&login->timer);
 
-    ngx_etcd_login_drop(login);
+    ngx_etcd_secret_drop(&login->token);
 }
 
 

@@ -83,7 +83,6 @@ struct ngx_etcd_login_s {
     /* read-only for the owner, but for the token */
 
     ngx_str_t                    token;
-    ngx_msec_t                   started;      /* time of the last login */
     ngx_msec_t                   sent;         /* time of the last login or
                                                   question */
 

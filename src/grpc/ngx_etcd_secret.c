@@ -74,6 +74,15 @@ ngx_etcd_secret_free(void *p)
 }
 
 
+void
+ngx_etcd_secret_drop(ngx_str_t *text)
+{
+    ngx_etcd_secret_free(text->data);
+
+    ngx_str_null(text);
+}
+
+
 void *
 ngx_etcd_secret_palloc(ngx_pool_t *pool, size_t size)
 {

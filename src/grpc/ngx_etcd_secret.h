@@ -25,6 +25,9 @@ void *ngx_etcd_secret_alloc(size_t size, ngx_log_t *log);
 /* NULL is ignored. */
 void ngx_etcd_secret_free(void *p);
 
+/* Frees the bytes of a text, which is empty then. */
+void ngx_etcd_secret_drop(ngx_str_t *text);
+
 /* Released with the pool. */
 void *ngx_etcd_secret_palloc(ngx_pool_t *pool, size_t size);
 
