@@ -63,9 +63,7 @@ ngx_etcd_pick_more(ngx_etcd_table_t *table)
     ngx_uint_t  n;
 
     for (n = 0; table != NULL; table = table->conf->next) {
-        n += ngx_etcd_peer_group_tries(&table->near)
-             + ngx_etcd_peer_group_tries(&table->primary)
-             + ngx_etcd_peer_group_tries(&table->backup);
+        n += ngx_etcd_pick_tries(table);
     }
 
     return n;

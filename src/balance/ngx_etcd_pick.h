@@ -94,7 +94,14 @@ struct ngx_etcd_pick_s {
     (pick)->hashed = 0
 
 
-/* Returns the number of peers to try in further lines of the upstream. */
+/* the number of peers to try in a line */
+
+#define ngx_etcd_pick_tries(table)                                            \
+    (ngx_etcd_peer_group_tries(&(table)->near)                                \
+     + ngx_etcd_peer_group_tries(&(table)->primary)                           \
+     + ngx_etcd_peer_group_tries(&(table)->backup))
+
+/* Returns that of this line and those after it. */
 ngx_uint_t ngx_etcd_pick_more(ngx_etcd_table_t *table);
 
 
@@ -115,9 +122,7 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     ngx_memzero(&pick->peer, offsetof(ngx_etcd_pick_t, first)
                              - offsetof(ngx_etcd_pick_t, peer));
 
-    return ngx_etcd_peer_group_tries(&table->near)
-           + ngx_etcd_peer_group_tries(&table->primary)
-           + ngx_etcd_peer_group_tries(&table->backup)
+    return ngx_etcd_pick_tries(table)
            + (table->conf->next ? ngx_etcd_pick_more(table->conf->next) : 0);
 }
 
