@@ -36,7 +36,8 @@ typedef struct {
                                                  NULL: an election of the
                                                  configuration */
     ngx_etcd_refusal_log_t     refusals;      /* of this worker */
-    u_char                    *file;          /* place of first reference */
+    u_char                    *file;          /* place of the directive, or of
+                                                 the first reference */
     ngx_uint_t                 line;
 } ngx_etcd_campaign_t;
 

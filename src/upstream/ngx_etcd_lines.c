@@ -16,9 +16,10 @@
 
 
 /*
- * Without "backup" the members of both lines would be one pool.  Each table has
- * a rotation and a ring of its own, and a choice between tables would break
- * what the methods promise: the fewest connections, the same member for a key.
+ * Without "backup" the members of both lines would be one pool.  Each line has
+ * a table with its own rotation and ring: a request that chose a table first
+ * would not get the member with the fewest connections of both, nor always the
+ * same member for a key.
  */
 
 char *
