@@ -282,8 +282,8 @@ for my $method (@methods) {
 set(round_robin => a => '"backup":false', b => '"backup":true');
 $backend{a}->set(hang => 1);
 @hanging = hang($single, '/to/round_robin', 1, 'a');
-$etcd->put('/round_robin/a', json('a', '"weight":7'));
-Upstream->new($single, 'round_robin')->sees($etcd->revision);
+Upstream->new($single, 'round_robin')->sees(
+    $etcd->put('/round_robin/a', json('a', '"weight":7')));
 $backend{a}->set(status => 500, hang => 0);
 is($hanging[0]->receive->{body}, 'b', 'a member changes while it is tried');
 is(counts(qw(a b)), 'a1 b1', 'it is not tried again');

@@ -211,8 +211,8 @@ my $client = hold('inherits', 'hello');
 $nginx->stream('none')->holds(1, 'what is said for all servers holds for one');
 $client->close;
 
-$etcd->txn([put => '/failing/1', $at1], [put => '/failing/2', $at2]);
-$nginx->stream('failing')->sees($etcd->revision);
+$nginx->stream('failing')->sees(
+    $etcd->txn([put => '/failing/1', $at1], [put => '/failing/2', $at2]));
 $one->down;
 $two->down;
 is($nginx->line('failing')->is_closed, 1, 'members that fail are members');

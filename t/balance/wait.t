@@ -289,8 +289,8 @@ is($client->receive->{body}, 'one', 'one is up: answered');
 
 $one->down;
 $two->down;
-$etcd->txn([put => '/failing/1', $at1], [put => '/failing/2', $at2]);
-$nginx->upstream('failing')->sees($etcd->revision);
+$nginx->upstream('failing')->sees(
+    $etcd->txn([put => '/failing/1', $at1], [put => '/failing/2', $at2]));
 is($nginx->get('/failing')->{status}, 502, 'all members fail: 502');
 is($nginx->get('/failing')->{status}, 502, 'all are disabled: 502');
 is(times_held('failing'), 0, 'nothing waits for that');

@@ -362,9 +362,9 @@ is(Http::statuses($first), '200', 'the first as well');
 # Failing members are not full.
 
 $two->down;
-$etcd->txn([put => '/fails/1', member($at2, 1)],
-           [put => '/fails/2', member('127.0.0.1:1', 1)]);
-$nginx->upstream('fails')->sees($etcd->revision);
+$nginx->upstream('fails')->sees(
+    $etcd->txn([put => '/fails/1', member($at2, 1)],
+               [put => '/fails/2', member('127.0.0.1:1', 1)]));
 is($nginx->get('/fails')->{status}, 502, 'members that fail');
 is($nginx->get('/fails')->{status}, 502, 'are not waited for');
 $two->up;

@@ -427,8 +427,8 @@ $_->close for @open;
 
 # TLS to members: their TLS sessions are kept.
 
-$etcd->put('/secure/1', '127.0.0.1:' . $nginx->port('PORT_ssl'));
-$nginx->stream('secure')->sees($etcd->revision);
+$nginx->stream('secure')->sees(
+    $etcd->put('/secure/1', '127.0.0.1:' . $nginx->port('PORT_ssl')));
 
 my @reused = map { $nginx->line('secure')->hear() // '' } 1 .. 8;
 

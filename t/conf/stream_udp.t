@@ -198,8 +198,7 @@ $nginx->stream('dns')->shows({ '/dns/a' => "$at_a 1 up" }, 'a member');
 like(client('short')->ask('hello'), qr/^a \d+ hello$/, 'answers');
 conns_ok('dns', '0', 'the answer ends the session');
 
-$etcd->put('/dns/b', $at_b);
-$nginx->stream('dns')->sees($etcd->revision);
+$nginx->stream('dns')->sees($etcd->put('/dns/b', $at_b));
 
 my %asked;
 
@@ -227,16 +226,15 @@ $client->tell('more x3');
 is(join(',', map { $client->hear() } 1 .. 3),
    join(',', ("$name $from more x3") x 3), 'any number of answers');
 
-$etcd->del("/dns/$name");
-$nginx->stream('dns')->sees($etcd->revision);
+$nginx->stream('dns')->sees($etcd->del("/dns/$name"));
 is($client->ask('three'), "$name $from three", 'its member goes: it goes on');
 
 my $other = $name eq 'a' ? 'b' : 'a';
 
 like(client('short')->ask('new'), qr/^$other /, 'a new one goes elsewhere');
 conns_ok('dns', '0', 'there is one member');
-$etcd->txn([put => '/dns/a', $at_a], [put => '/dns/b', $at_b]);
-$nginx->stream('dns')->sees($etcd->revision);
+$nginx->stream('dns')->sees(
+    $etcd->txn([put => '/dns/a', $at_a], [put => '/dns/b', $at_b]));
 
 $client = client('long');
 ($name) = $client->ask('again') =~ /^(\w)/;
@@ -255,8 +253,8 @@ is_deeply([log_of('two')], ["200 /dns/$name UDP\n"], 'variables');
 
 # A member does not answer.
 
-$etcd->txn([put => '/fails/a', $at_a], [put => '/fails/b', $at_b]);
-$nginx->stream('fails')->sees($etcd->revision);
+$nginx->stream('fails')->sees(
+    $etcd->txn([put => '/fails/a', $at_a], [put => '/fails/b', $at_b]));
 
 until_fails('fails', $at_a, 'a, be silent');
 is($nginx->stream('fails')->member($at_a)->{fails}, 1,
@@ -269,8 +267,8 @@ is(scalar(grep { (client('fails')->ask('hello') // '') =~ /^b / } 1 .. 6), 6,
 
 my $closed = '127.0.0.1:' . free_port();
 
-$etcd->txn([put => '/refuses/a', $closed], [put => '/refuses/b', $at_b]);
-$nginx->stream('refuses')->sees($etcd->revision);
+$nginx->stream('refuses')->sees(
+    $etcd->txn([put => '/refuses/a', $closed], [put => '/refuses/b', $at_b]));
 
 until_fails('refuses', $closed, 'hello');
 is($nginx->stream('refuses')->member($closed)->{fails}, 1,

@@ -111,14 +111,14 @@ ok(wait_for(sub {
 is_deeply([sort keys %{ $nginx->tally('/', 20) }], [2, 3],
           'resilience.conf: the others answer');
 
-$etcd->put('/services/chat/1', $two->address);
-$nginx->upstream('chat')->sees($etcd->revision);
+$nginx->upstream('chat')->sees(
+    $etcd->put('/services/chat/1', $two->address));
 is($nginx->get('/chat/')->{body}, 2, 'resilience.conf: a chat');
 is($nginx->upstream('chat')->status->{closed}, 0,
    'resilience.conf: what is closed is counted');
 
-$etcd->put('/services/reports/1', $four->address);
-$nginx->upstream('reports')->sees($etcd->revision);
+$nginx->upstream('reports')->sees(
+    $etcd->put('/services/reports/1', $four->address));
 $four->set(hang => 1);
 
 my @reports = map {

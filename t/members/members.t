@@ -180,9 +180,9 @@ $etcd->del('/same/1');
 $same->shows({}, 'the last key goes: the member goes');
 is(status_of('same'), 502, 'and is asked no more');
 
-$etcd->txn([put => '/same/1', json($at1)],
-           [put => '/same/2', json($at1, '"weight":7')]);
-$same->sees($etcd->revision);
+$same->sees(
+    $etcd->txn([put => '/same/1', json($at1)],
+               [put => '/same/2', json($at1, '"weight":7')]));
 is(scalar(keys %{ $same->members }), 1, 'one member from one txn');
 
 $etcd->del('/same/1');
@@ -244,8 +244,7 @@ $same->shows({ '/same/l' => "$at2 1 up" }, 'put and deleted in one txn');
 is($same->member($at2)->{requests}, 5, 'the same member again');
 
 $etcd->del('/same/l');
-$etcd->put('/same/l', json($at2));
-$same->sees($etcd->revision);
+$same->sees($etcd->put('/same/l', json($at2)));
 $same->shows({ '/same/l' => "$at2 1 up" }, 'deleted and put again');
 
 $etcd->put('/same/l', $at3);
@@ -300,8 +299,7 @@ $keep->shows(\%kept, 'they outlive the agent');
 $etcd->put('/keep/3', $at3);
 $keep->shows({ '/keep/3' => "$at3 1 up" }, 'and go when there is a new one');
 
-$etcd->txn([put => '/keep/4', $at1]);
-$keep->sees($etcd->revision);
+$keep->sees($etcd->txn([put => '/keep/4', $at1]));
 $etcd->del('/keep/3');
 $keep->shows({ '/keep/4' => "$at1 1 up" }, 'one of two is deleted: it goes');
 $keep->sees($etcd->del('/keep/4'));

@@ -281,8 +281,8 @@ is($newest->[0]{key} . ' ' . $newest->[0]{change}, '/services/api/spare remove',
 is($newest->[1]{key} . ' ' . $newest->[1]{change}, '/services/api/up update',
    'an event of a change');
 
-$etcd->txn(map { [put => "/services/api/n$_", "127.0.1.$_:80"] } 1 .. 100);
-$api->sees($etcd->revision);
+$api->sees(
+    $etcd->txn(map { [put => "/services/api/n$_", "127.0.1.$_:80"] } 1 .. 100));
 
 my $many = $nginx->status;
 
