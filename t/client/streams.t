@@ -94,8 +94,12 @@ ok(wait_for(sub {
 }, 10, 'watchers'), 'each prefix is watched once');
 
 is(streams(), 1, 'on one stream');
-cmp_ok(connections(), '>=', 1, 'nginx is connected');
-cmp_ok(connections(), '<=', 2, 'with two connections at most');
+
+# A connection that is given up, or is another worker's, may be there a little
+# longer.
+
+ok(wait_for(sub { my $n = connections(); $n >= 1 && $n <= 2 }, 10,
+            'connections'), 'with two connections at most');
 
 for my $n (1 .. 2) {
     ok($nginx->reload(undef, gone => 1), "reload $n");

@@ -213,12 +213,20 @@ for my $name (sort keys %wrong) {
 cmp_ok($fake{drain}->count(qr/ open /), '<=', patience(),
        'a server that always says GOAWAY is not asked again at once');
 
-# Each agent logs it: another worker becomes the agent if this one did not run.
+# Each agent logs each cause once an outage: another worker becomes the agent if
+# this one did not run, and on a busy machine a call may be late besides.
 
-cmp_ok($nginx->count_log(qr/\[error\].*"drain"/), '<=',
-       $nginx->count_log(qr/"drain": this worker is the agent/)
-       + (time() - $started) / 30,
-       'and does not fill the log');
+my %says;
+
+for ($nginx->lines_of('error.log')) {
+    $says{ s/\d+//gr }++ if s/.*\[error\].*"drain"//;
+}
+
+is_deeply([grep { $says{$_}
+                  > $nginx->count_log(qr/"drain": this worker is the agent/)
+                    + (time() - $started) / 30 } keys %says], [],
+          'and does not fill the log');
+cmp_ok(scalar(keys %says), '>=', 1, 'which has it');
 
 # limits
 

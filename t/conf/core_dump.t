@@ -144,8 +144,8 @@ my $own = $etcd->call('auth/authenticate',
 my @tokens = $etcd->tokens($user);
 
 cmp_ok(scalar(@tokens), '>=', 3, 'tokens were given');
-is_deeply([Etcd::tokens_in("\0${own}0", @tokens)], [$tokens[-1]],
-          'a token is found where it is');
+is(scalar(Etcd::tokens_in("\0${own}0", @tokens)), 1,
+   'a token is found where it is');
 is_deeply([words($user)], [$user], 'the core has what is no secret');
 is_deeply([words($password)], [], 'but not the password');
 is_deeply([Etcd::tokens_in($memory, @tokens)], [], 'nor a token');

@@ -362,12 +362,18 @@ $got = counted('api', 'a client that leaves');
 like(responses($got), qr/^0 \d+ 2 2 4$/, 'has no answer');
 $one->set(hang => 0);
 
-# of what a cache answers nothing is counted
+# Of what a cache answers nothing is counted.  Another worker may ask before the
+# first one has put the answer there.
 
-is(ask('api', '/cached')->{body}, 'one', 'a cache') for 1 .. 3;
+$one->reset;
+is(ask('api', '/cached')->{body}, 'one', 'a cache') for 1 .. 5;
+
+my $answered = $one->requests;
+
+cmp_ok($answered, '<', 5, 'a cache answers');
 is(counted('api', 'what the cache answers is not counted')
-       ->{response_time}{count}, $got->{response_time}{count} + 1,
-   'only the first one');
+       ->{response_time}{count}, $got->{response_time}{count} + $answered,
+   'only what the member has');
 
 # each try is one
 
