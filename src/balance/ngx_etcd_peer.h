@@ -18,7 +18,7 @@
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_eevdf.h>
 #include <ngx_etcd_member.h>
-#include <ngx_etcd_member_outcome.h>
+#include <ngx_etcd_outcome.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_treap.h>
 

@@ -43,12 +43,11 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_auth_file.h>
+#include <ngx_etcd_login.h>
 #include <ngx_etcd_channel.h>
 #include <ngx_etcd_cluster.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc.h>
-#include <ngx_etcd_login.h>
 
 
 #define NGX_ETCD_AUTH_METADATA     1       /* entries at most */

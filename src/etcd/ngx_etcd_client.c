@@ -13,7 +13,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
 #include <ngx_etcd_maintenance.h>
-#include <ngx_etcd_srv.h>
+#include <ngx_etcd_learn.h>
 
 
 /*

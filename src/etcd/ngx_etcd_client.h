@@ -6,7 +6,7 @@
  * authentication, and two channels.  Long-lived streams and bulk reads use
  * separate channels, because large responses delay the events of watches.
  * With "auto_sync" it keeps the endpoints as the members advertise them, and
- * ngx_etcd_srv.h as SRV records name them.
+ * ngx_etcd_learn.h as SRV records name them.
  */
 
 

@@ -3,7 +3,8 @@
  * Copyright (C) nginx-etcd contributors
  *
  * The client of a request may close its connection while the request waits, or
- * may send a body that nobody wants any more.
+ * may send a body that nobody wants any more; and headers of answers that the
+ * module itself makes.
  */
 
 
@@ -32,6 +33,21 @@ ngx_uint_t ngx_http_etcd_client_left(ngx_http_request_t *r);
  * a status that nginx's own reading of the body has not caused.
  */
 void ngx_http_etcd_client_skip_body(ngx_http_request_t *r);
+
+
+/*
+ * Headers of answers that the module itself makes.
+ */
+
+typedef struct {
+    ngx_str_t     name;
+    ngx_str_t     value;
+} ngx_http_etcd_header_t;
+
+
+/* Adds the headers of an array, the last one of which has an empty name. */
+ngx_int_t ngx_http_etcd_header_add(ngx_http_request_t *r,
+    ngx_http_etcd_header_t *header);
 
 
 #endif /* _NGX_HTTP_ETCD_CLIENT_H_INCLUDED_ */

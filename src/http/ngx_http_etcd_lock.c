@@ -9,7 +9,6 @@
 #include <ngx_http.h>
 #include <ngx_etcd_str.h>
 #include <ngx_http_etcd_client.h>
-#include <ngx_http_etcd_header.h>
 #include <ngx_http_etcd_lock.h>
 #include <ngx_http_etcd_lock_hold.h>
 #include <ngx_http_etcd_lock_serve.h>

@@ -9,7 +9,6 @@
 #include <ngx_http.h>
 #include <ngx_etcd_event.h>
 #include <ngx_http_etcd_client.h>
-#include <ngx_http_etcd_header.h>
 #include <ngx_http_etcd_lock_serve.h>
 #include <ngx_http_etcd_set.h>
 

@@ -11,7 +11,7 @@
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_status_json.h>
 #include <ngx_etcd_str.h>
-#include <ngx_http_etcd_header.h>
+#include <ngx_http_etcd_client.h>
 #include <ngx_http_etcd_output.h>
 #include <ngx_http_etcd_page_text.h>
 #include <ngx_http_etcd_status.h>

@@ -14,10 +14,9 @@
 #include <ngx_core.h>
 #include <ngx_stream.h>
 #include <ngx_etcd_compat.h>
-#include <ngx_etcd_election_variable.h>
+#include <ngx_etcd_require_leader.h>
 #include <ngx_etcd_grant.h>
 #include <ngx_etcd_peer_data.h>
-#include <ngx_etcd_require_leader.h>
 #include <ngx_etcd_set_use.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_variable.h>

@@ -18,6 +18,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_object.h>
 #include <ngx_etcd_refusal.h>
+#include <ngx_etcd_member_set.h>
 
 
 #define NGX_ETCD_OUTCOME_CLASSES  5          /* 1xx to 5xx */
@@ -120,12 +121,58 @@ void ngx_etcd_outcome_count(ngx_etcd_outcome_t *outcome,
 void ngx_etcd_outcome_refuse(ngx_etcd_outcome_t *outcome, ngx_pool_t *pool,
     ngx_etcd_refusal_e refusal);
 
-/* Only the process of "to", or the holder of the mutex, writes these words. */
-void ngx_etcd_answers_add(ngx_etcd_answers_t *to, ngx_etcd_answers_t *from);
-
 /* Adds up all rows. */
 void ngx_etcd_outcome_sum(ngx_etcd_outcome_t *outcome,
     ngx_etcd_outcomes_t *sum);
+
+
+/*
+ * The outcomes of single members ("outcomes=members").  As those of an
+ * upstream, each process counts in a row of its own, without a lock, and a
+ * reader adds up the rows; here each chunk of slots has rows, and a row has a
+ * cell for each slot.
+ *
+ * A cell counts for the member whose unique id it has.  Only its process writes
+ * it, and begins it anew for another member of the slot.  Rows stay with their
+ * chunk, as slots do: a stale reference points to a cell.
+ *
+ * A row takes a page of the zone.  The last quarter of the zone is left to
+ * members, their connection counts, and the outcomes of upstreams.
+ */
+
+typedef struct {
+    ngx_etcd_atomic64_t            uid;           /* 0: no member's */
+    ngx_etcd_answers_t             answers;
+} ngx_etcd_member_outcome_t;
+
+
+struct ngx_etcd_member_outcome_row_s {
+    ngx_etcd_member_outcome_row_t *next;
+    ngx_uint_t                     row;           /* of the zone */
+    ngx_etcd_member_outcome_t      cells[NGX_ETCD_MEMBER_SET_SLOTS];
+};
+
+
+/*
+ * Returns the cell of the calling process for slot n, NULL: the process has no
+ * row, or the zone has no room.  The caller holds the mutex.
+ */
+ngx_etcd_member_outcome_t *ngx_etcd_member_outcome_cell(ngx_etcd_zone_t *zone,
+    ngx_etcd_member_set_t *set, ngx_uint_t n);
+
+/*
+ * Returns what the process counts for the member with that uid; NULL: there is
+ * no cell, or the member has left its slot.
+ */
+ngx_etcd_answers_t *ngx_etcd_member_outcome_of(ngx_etcd_member_outcome_t *cell,
+    ngx_etcd_slot_t *slot, uint32_t uid);
+
+/*
+ * Adds up the rows for the present member of slot n.  0: there is no row.  The
+ * caller holds the mutex.
+ */
+ngx_uint_t ngx_etcd_member_outcome_sum(ngx_etcd_member_set_t *set, ngx_uint_t n,
+    ngx_etcd_answers_t *sum);
 
 
 #endif /* _NGX_ETCD_OUTCOME_H_INCLUDED_ */

@@ -21,7 +21,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_member_outcome.h>
+#include <ngx_etcd_outcome.h>
 #include <ngx_etcd_member_set.h>
 #include <ngx_etcd_unused.h>
 
