@@ -6,12 +6,168 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_confirm.h>
-#include <ngx_etcd_failsafe.h>
+#include <ngx_event.h>
 #include <ngx_etcd_patroni.h>
+#include <ngx_etcd_cause.h>
+#include <ngx_etcd_event.h>
+#include <ngx_etcd_failsafe.h>
 #include <ngx_etcd_patroni_member.h>
 #include <ngx_etcd_patroni_replicas.h>
+#include <ngx_etcd_probe.h>
 #include <ngx_etcd_str.h>
+
+
+/*
+ * The API of a new leader is asked again and again, until the API confirms that
+ * the member leads.
+ *
+ * Milliseconds between two requests: during the first SOON ms, then until
+ * BOUND ms, then afterwards; and milliseconds that one request may take.
+ */
+
+#define NGX_ETCD_CONFIRM_QUICK    5
+#define NGX_ETCD_CONFIRM_SOON     500
+#define NGX_ETCD_CONFIRM_OFTEN    20
+#define NGX_ETCD_CONFIRM_BOUND    10000
+#define NGX_ETCD_CONFIRM_SELDOM   1000
+#define NGX_ETCD_CONFIRM_TIMEOUT  500
+
+
+typedef struct {
+    ngx_etcd_leader_t          *leader;
+    char                       *path;
+    ngx_uint_t                (*accept)(ngx_str_t *body);  /* of a 200 */
+
+    ngx_etcd_probe_t            probe;
+    ngx_etcd_probe_target_t     target;
+    ngx_event_t                 timer;     /* the next request */
+    ngx_msec_t                  started;
+    ngx_etcd_causes_t           causes;    /* why it is late, logged */
+    unsigned                    done:1;    /* the leader has confirmed */
+} ngx_etcd_confirm_t;
+
+
+static void
+ngx_etcd_confirm_ask(ngx_etcd_confirm_t *confirm)
+{
+    ngx_etcd_probe_start(&confirm->probe, &confirm->target, confirm->path,
+                         NGX_ETCD_CONFIRM_TIMEOUT);
+}
+
+
+static void
+ngx_etcd_confirm_timer(ngx_event_t *ev)
+{
+    ngx_etcd_confirm_t  *confirm;
+
+    confirm = ev->data;
+
+    if (ngx_etcd_service_used(confirm->leader->service)) {
+        ngx_etcd_confirm_ask(confirm);
+        return;
+    }
+
+    /* the selection cancels requests for a leader that nobody uses */
+
+    ngx_etcd_leader_again(confirm->leader);
+}
+
+
+/* A promotion takes a tenth of a second, or much longer. */
+
+static void
+ngx_etcd_confirm_again(ngx_etcd_confirm_t *confirm, ngx_str_t *reason)
+{
+    ngx_msec_t            elapsed, interval;
+    ngx_etcd_service_t   *service;
+
+    service = confirm->leader->service;
+    elapsed = ngx_current_msec - confirm->started;
+    interval = (elapsed < NGX_ETCD_CONFIRM_SOON) ? NGX_ETCD_CONFIRM_QUICK
+                                                 : NGX_ETCD_CONFIRM_OFTEN;
+
+    if (elapsed >= NGX_ETCD_CONFIRM_BOUND) {
+        interval = NGX_ETCD_CONFIRM_SELDOM;
+
+        if (ngx_etcd_cause_level(&confirm->causes, 0, reason) == NGX_LOG_ERR) {
+            ngx_log_error(NGX_LOG_ERR, service->log, 0,
+                          "etcd: upstream \"%V\": leader %V of \"%V\" has not "
+                          "confirmed that it leads within %d s, it is not "
+                          "used: %V", &service->conf->name,
+                          ngx_etcd_probe_name(&confirm->probe),
+                          ngx_etcd_shown(&service->conf->prefix),
+                          NGX_ETCD_CONFIRM_BOUND / 1000, reason);
+        }
+    }
+
+    ngx_log_debug3(NGX_LOG_DEBUG_EVENT, service->log, 0,
+                   "etcd confirm %V: %V, again in %Mms",
+                   ngx_etcd_probe_name(&confirm->probe), reason, interval);
+
+    ngx_add_timer(&confirm->timer, interval);
+}
+
+
+static void
+ngx_etcd_confirm_done(void *data, ngx_uint_t status, ngx_str_t *text)
+{
+    ngx_etcd_confirm_t *confirm = data;
+
+    ngx_str_t  reason;
+    u_char     buf[sizeof("status 65535")];
+
+    if (status == 0) {
+        ngx_etcd_confirm_again(confirm, text);
+        return;
+    }
+
+    if (status != 200 || !confirm->accept(text)) {
+        reason.data = buf;
+        reason.len = ngx_snprintf(buf, sizeof(buf), "status %ui", status)
+                     - buf;
+
+        ngx_etcd_confirm_again(confirm, &reason);
+        return;
+    }
+
+    confirm->done = 1;
+    ngx_etcd_leader_again(confirm->leader);
+}
+
+
+static void
+ngx_etcd_confirm_cancel(ngx_etcd_confirm_t *confirm)
+{
+    ngx_etcd_probe_cancel(&confirm->probe);
+
+    ngx_etcd_event_stop(&confirm->timer);
+
+    confirm->done = 0;
+}
+
+
+/* Cancels a former request, then asks the target. */
+
+static void
+ngx_etcd_confirm_start(ngx_etcd_confirm_t *confirm,
+    ngx_etcd_probe_target_t *target)
+{
+    ngx_etcd_confirm_cancel(confirm);
+
+    confirm->target = *target;
+
+    ngx_etcd_event_init_timer(&confirm->timer, ngx_etcd_confirm_timer, confirm,
+                              confirm->leader->service->log);
+
+    confirm->probe.log = confirm->leader->service->log;
+    confirm->probe.done = ngx_etcd_confirm_done;
+    confirm->probe.data = confirm;
+
+    confirm->started = ngx_current_msec;
+    (void) ngx_etcd_cause_forget(&confirm->causes);
+
+    ngx_etcd_confirm_ask(confirm);
+}
 
 
 typedef struct {
@@ -30,34 +186,6 @@ typedef struct {
 } ngx_etcd_patroni_t;
 
 
-/* A member has confirmed that it leads. */
-
-static void
-ngx_etcd_patroni_again(void *data)
-{
-    ngx_etcd_patroni_t *patroni = data;
-
-    ngx_etcd_leader_again(patroni->leader);
-}
-
-
-/* The selection cancels requests for a leader that nobody uses. */
-
-static ngx_uint_t
-ngx_etcd_patroni_used(void *data)
-{
-    ngx_etcd_patroni_t *patroni = data;
-
-    if (ngx_etcd_service_used(patroni->leader->service)) {
-        return 1;
-    }
-
-    ngx_etcd_leader_again(patroni->leader);
-
-    return 0;
-}
-
-
 static ngx_int_t
 ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
 {
@@ -73,14 +201,9 @@ ngx_etcd_patroni_create(ngx_etcd_leader_t *leader, ngx_pool_t *pool)
     leader->ctx = patroni;
     leader->service->diff.sole = 1;
 
-    patroni->confirm.log = leader->service->log;
-    patroni->confirm.upstream = &leader->service->conf->name;
-    patroni->confirm.prefix = &leader->service->conf->prefix;
+    patroni->confirm.leader = leader;
     patroni->confirm.path = NGX_ETCD_PATRONI_PRIMARY;
     patroni->confirm.accept = ngx_etcd_patroni_api_primary;
-    patroni->confirm.confirmed = ngx_etcd_patroni_again;
-    patroni->confirm.used = ngx_etcd_patroni_used;
-    patroni->confirm.data = patroni;
 
     if (leader->conf->role == NGX_ETCD_ROLE_STANDBY_LEADER) {
         patroni->confirm.path = NGX_ETCD_PATRONI_STANDBY_LEADER;
