@@ -110,7 +110,7 @@ ngx_etcd_restore_matches(ngx_etcd_service_conf_t *service,
     return service->source->restorable
            && (service->stream != 0)
               == ((record->flags & NGX_ETCD_STATE_STREAM) != 0)
-           && ngx_etcd_str_equal(&service->upstream, name);
+           && ngx_etcd_str_equal(&service->line.upstream, name);
 }
 
 

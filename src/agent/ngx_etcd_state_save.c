@@ -465,7 +465,7 @@ ngx_etcd_state_save_begin(ngx_etcd_state_save_t *save,
                                        + 500) / 1000;
     }
 
-    name = set->service->upstream;
+    name = set->service->line.upstream;
     record.data = name;
 
     if (set->id != 0) {

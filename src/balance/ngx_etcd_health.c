@@ -100,12 +100,12 @@ ngx_etcd_health_deficit(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 {
     uint32_t  picks;
 
-    picks = group->picks - peer->since;
+    picks = group->picks - peer->deficit.since;
 
-    peer->since = group->picks;
-    peer->deficit -= ngx_min(picks, peer->deficit);
+    peer->deficit.since = group->picks;
+    peer->deficit.weight -= ngx_min(picks, peer->deficit.weight);
 
-    return peer->deficit;
+    return peer->deficit.weight;
 }
 
 
@@ -127,7 +127,7 @@ ngx_etcd_health_check(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
     } else {
         weight = peer->attr.weight;
 
-        if (peer->deficit != 0) {
+        if (peer->deficit.weight != 0) {
             weight -= ngx_etcd_health_deficit(group, peer);
         }
 
@@ -285,7 +285,8 @@ ngx_etcd_health_failed(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
 
         (void) ngx_etcd_health_deficit(group, peer);
 
-        peer->deficit = ngx_min(peer->deficit + lost, peer->attr.weight);
+        peer->deficit.weight = ngx_min(peer->deficit.weight + lost,
+                                       peer->attr.weight);
     }
 
     return fails;

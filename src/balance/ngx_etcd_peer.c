@@ -62,7 +62,7 @@ ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old)
 {
     peer->latency = old->latency;
     peer->measured = old->measured;
-    peer->since = old->since;
+    peer->deficit.since = old->deficit.since;
 
     /*
      * A new create_revision is a new term: users of the former one are
@@ -77,7 +77,7 @@ ngx_etcd_peer_inherit(ngx_etcd_peer_t *peer, ngx_etcd_peer_t *old)
     }
 
     if (peer->attr.weight == old->attr.weight) {
-        peer->deficit = old->deficit;
+        peer->deficit.weight = old->deficit.weight;
     }
 
 #if (NGX_SSL)

@@ -49,6 +49,14 @@ typedef struct {
 } ngx_etcd_peer_user_t;
 
 
+/* the weight that a peer has lost by failures */
+
+typedef struct {
+    uint32_t                     weight;
+    uint32_t                     since;            /* peer group->picks */
+} ngx_etcd_deficit_t;
+
+
 /*
  * Constant, except for the state of balancing: a changed member gets a new
  * object, so that the holder of a reference keeps the data it picked.
@@ -77,10 +85,7 @@ struct ngx_etcd_peer_s {
     uint32_t                     pos;              /* in its peer group */
     uint32_t                     weight;           /* effective, in units; 0:
                                                       unused */
-    uint32_t                     deficit;          /* weight lost by
-                                                      failures */
-    uint32_t                     since;            /* peer group->picks of the
-                                                      deficit */
+    ngx_etcd_deficit_t           deficit;
     ngx_msec_t                   measured;
     ngx_etcd_eevdf_link_t        eevdf;
     ngx_etcd_weighted_tree_t    *weighted;

@@ -215,7 +215,7 @@ ngx_etcd_peer_group_add(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer)
 
     peer->group = group;
     peer->weight = 0;
-    peer->since = group->picks;
+    peer->deficit.since = group->picks;
     peer->pos = group->ends[NGX_ETCD_REGION_BARRED]++;
     group->peers[peer->pos] = peer;
     group->whole += peer->attr.weight;

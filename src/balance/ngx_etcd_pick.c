@@ -178,7 +178,7 @@ ngx_etcd_pick_give(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
 
     if (peer != NULL) {
         if (peer->weight != peer->attr.weight * NGX_ETCD_PEER_UNIT
-            || peer->deficit != 0)
+            || peer->deficit.weight != 0)
         {
             (void) ngx_etcd_health_check(peer->group, peer,
                                          ngx_etcd_table_counts(table));

@@ -480,7 +480,7 @@ ngx_etcd_campaign_observer(ngx_etcd_upstream_t *upstream, ngx_cycle_t *cycle)
     if (ngx_etcd_catalog_of(service) != NULL) {
         fault = "has \"share=\" for a prefix with variables";
 
-    } else if (service->next != NULL) {
+    } else if (service->line.next != NULL) {
         fault = "has \"share=\" for several \"etcd_members\"";
 
     } else {

@@ -228,11 +228,11 @@ ngx_etcd_channel_cause(ngx_etcd_cluster_t *cluster, ngx_str_t *reason)
         len = ngx_strlen(*p);
 
         if (reason->len >= len && ngx_strncmp(reason->data, *p, len) == 0) {
-            return ngx_etcd_cause_level(&cluster->causes, 0, &none);
+            return ngx_etcd_cause_level(&cluster->outage.causes, 0, &none);
         }
     }
 
-    return ngx_etcd_cause_level(&cluster->causes, 0, reason);
+    return ngx_etcd_cause_level(&cluster->outage.causes, 0, reason);
 }
 
 
@@ -252,9 +252,9 @@ ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     if (!cluster->streams->outage
         && !channel->outage
-        && ngx_current_msec - cluster->reported > NGX_ETCD_CLUSTER_QUIET)
+        && ngx_current_msec - cluster->outage.reported > NGX_ETCD_CLUSTER_QUIET)
     {
-        (void) ngx_etcd_cause_forget(&cluster->causes);
+        (void) ngx_etcd_cause_forget(&cluster->outage.causes);
     }
 
     /* an endpoint of another cluster has a line of its own */
@@ -265,7 +265,7 @@ ngx_etcd_channel_report(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
     if (level == NGX_LOG_ERR) {
         channel->outage = 1;
-        cluster->reported = ngx_current_msec;
+        cluster->outage.reported = ngx_current_msec;
     }
 
     ngx_log_error(level, cluster->log, 0,

@@ -262,6 +262,14 @@ typedef struct {
 } ngx_etcd_cluster_counts_t;
 
 
+/* an outage as the log has it */
+
+typedef struct {
+    ngx_msec_t                   reported;      /* time of the line; 0: none */
+    ngx_etcd_causes_t            causes;
+} ngx_etcd_outage_t;
+
+
 /*
  * The client's view of a cluster.  The owner reads the counters.  changed() is
  * called when a counter, the state of a channel or of an endpoint has changed,
@@ -306,9 +314,7 @@ struct ngx_etcd_cluster_s {
     ngx_uint_t                   current;       /* 1: all watches are in force
                                                    and have caught up */
     ngx_etcd_cluster_counts_t    counts;
-    ngx_msec_t                   reported;      /* time of the last outage that
-                                                   was logged; 0: none */
-    ngx_etcd_causes_t            causes;        /* of it */
+    ngx_etcd_outage_t            outage;        /* the last one */
     ngx_etcd_latency_t           latency;
     ngx_uint_t                   lingers;       /* connects though
                                                    ngx_exiting */

@@ -41,7 +41,7 @@ static ngx_etcd_option_t  ngx_etcd_members_options[] = {
       .names = ngx_etcd_members_on_empty },
 
     { .name = ngx_string("backup"), .type = NGX_ETCD_OPTION_FLAG,
-      .offset = offsetof(ngx_etcd_service_conf_t, backup) },
+      .offset = offsetof(ngx_etcd_service_conf_t, line.backup) },
 
     { .name = ngx_string("close_after="), .type = NGX_ETCD_OPTION_TIME,
       .offset = offsetof(ngx_etcd_service_conf_t, rules.closing.after),

@@ -91,7 +91,7 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
     ngx_etcd_member_set_t  *set;
 
     id.variant = ngx_etcd_member_set_variant(conf->stream, conf->kind);
-    id.name = conf->upstream;
+    id.name = conf->line.upstream;
     id.prefix = conf->prefix;
 
     set = ngx_etcd_object_declare(zone, &ngx_etcd_member_set_type, &id);
@@ -101,8 +101,8 @@ ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf, ngx_etcd_zone_t *zone,
             && ngx_etcd_member_set_count_waiting(zone, set, 1) != NGX_OK)
         || (conf->rules.queue
             && ngx_etcd_member_set_add_queue(zone, set, 1) != NGX_OK)
-        || ngx_etcd_outcome_declare(conf->outcome, zone, &conf->upstream,
-                                    conf->number ? &conf->prefix : NULL,
+        || ngx_etcd_outcome_declare(conf->outcome, zone, &conf->line.upstream,
+                                    conf->line.number ? &conf->prefix : NULL,
                                     conf->stream)
            != NGX_OK)
     {

@@ -142,6 +142,16 @@ typedef struct {
 } ngx_etcd_source_t;
 
 
+/* an "etcd_members" or "etcd_leader" among those of its upstream */
+
+typedef struct {
+    ngx_str_t                    upstream;      /* the name of the upstream */
+    ngx_uint_t                   number;        /* from 1; 0: the only one */
+    ngx_uint_t                   backup;        /* a further one */
+    ngx_etcd_service_conf_t     *next;          /* NULL: none */
+} ngx_etcd_line_t;
+
+
 /*
  * One "etcd_members" or "etcd_leader": made by configuration, lives as long as
  * the cycle.
@@ -151,11 +161,7 @@ struct ngx_etcd_service_conf_s {
     ngx_str_t                    name;          /* of the upstream; of its
                                                    further lines with their
                                                    number: "api (2)" */
-    ngx_str_t                    upstream;      /* without a number */
-    ngx_uint_t                   number;        /* of the line, from 1; 0: of
-                                                   the only one */
-    ngx_uint_t                   backup;        /* a further line */
-    ngx_etcd_service_conf_t     *next;          /* line; NULL: none */
+    ngx_etcd_line_t              line;
     ngx_uint_t                   stream;
     ngx_str_t                    prefix;
     ngx_etcd_member_conf_t       member;

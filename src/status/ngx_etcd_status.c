@@ -149,7 +149,7 @@ ngx_etcd_status_wanted(ngx_etcd_status_t *status,
 
     return only->len == 0
            || ngx_etcd_str_equal(only, &upstream->name)
-           || ngx_etcd_str_equal(only, &upstream->service->upstream);
+           || ngx_etcd_str_equal(only, &upstream->service->line.upstream);
 }
 
 

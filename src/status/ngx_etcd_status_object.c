@@ -278,8 +278,9 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
     ngx_memzero(upstream, sizeof(ngx_etcd_status_upstream_t));
 
     upstream->name = service->name;
-    upstream->line = service->number ? (int64_t) service->number
-                                     : NGX_ETCD_STATUS_ABSENT;
+    upstream->line.number = service->line.number
+                            ? (int64_t) service->line.number
+                            : NGX_ETCD_STATUS_ABSENT;
     upstream->cluster = ecf->name;
     upstream->prefix = service->prefix;
     upstream->service = service;
@@ -303,10 +304,10 @@ ngx_etcd_status_object_upstream(ngx_etcd_status_upstream_t *upstream,
 static void
 ngx_etcd_status_object_absent(ngx_etcd_status_upstream_t *upstream)
 {
-    upstream->in_use = NGX_ETCD_STATUS_ABSENT;
-    upstream->failsafe = NGX_ETCD_STATUS_ABSENT;
-    upstream->has_leader = NGX_ETCD_STATUS_ABSENT;
-    upstream->terms = NGX_ETCD_STATUS_ABSENT;
+    upstream->line.in_use = NGX_ETCD_STATUS_ABSENT;
+    upstream->leader.failsafe = NGX_ETCD_STATUS_ABSENT;
+    upstream->leader.has_leader = NGX_ETCD_STATUS_ABSENT;
+    upstream->leader.terms = NGX_ETCD_STATUS_ABSENT;
     upstream->ejections = NGX_ETCD_STATUS_ABSENT;
     upstream->sums.queued = NGX_ETCD_STATUS_ABSENT;
     upstream->guard.holds = NGX_ETCD_STATUS_ABSENT;
@@ -501,20 +502,19 @@ ngx_etcd_status_object_observer(ngx_etcd_status_upstream_t *upstream,
 static int64_t
 ngx_etcd_status_object_in_use(ngx_etcd_service_conf_t *service)
 {
-    ngx_etcd_table_t  *line, *table;
+    ngx_etcd_table_t  *line;
 
-    if (service->number == 0) {
+    if (service->line.number == 0) {
         return NGX_ETCD_STATUS_ABSENT;
     }
 
-    table = service->table;
-    line = ngx_etcd_table_head(table);
+    line = ngx_etcd_table_head(service->table);
 
-    while (line != table && !ngx_etcd_conn_queue_usable(line)) {
+    while (line != service->table && !ngx_etcd_conn_queue_usable(line)) {
         line = line->conf->next;
     }
 
-    return line == table && ngx_etcd_conn_queue_usable(table);
+    return line == service->table && ngx_etcd_conn_queue_usable(line);
 }
 
 
@@ -540,7 +540,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     upstream->closed = ngx_etcd_status_object_closed(&service->rules);
     ngx_etcd_status_object_absent(upstream);
     ngx_etcd_status_object_outcomes(upstream);
-    upstream->in_use = ngx_etcd_status_object_in_use(service);
+    upstream->line.in_use = ngx_etcd_status_object_in_use(service);
 
     if (service->rules.queue) {
         upstream->sums.queued = ngx_etcd_member_set_queue_sum(service->set);
@@ -591,7 +591,7 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     /* the leader is used without a proof because it was confirmed */
 
     if (service->rules.failsafe) {
-        upstream->failsafe = ngx_etcd_member_set_staleness(service->set)
+        upstream->leader.failsafe = ngx_etcd_member_set_staleness(service->set)
                              > (int64_t) service->rules.max_stale
                              && ngx_etcd_member_set_confirmed(service->set);
     }
@@ -599,8 +599,8 @@ ngx_etcd_status_object_update(ngx_etcd_status_upstream_t *upstream,
     /* an upstream whose only peer is the leader */
 
     if (service->rules.sole) {
-        upstream->has_leader = ngx_etcd_table_ready(service->table);
-        upstream->terms = view->terms;
+        upstream->leader.has_leader = ngx_etcd_table_ready(service->table);
+        upstream->leader.terms = view->terms;
     }
 }
 

@@ -207,6 +207,23 @@ typedef struct {
 extern const ngx_etcd_status_map_t  ngx_etcd_status_no_map;
 
 
+/* of several "etcd_members" */
+
+typedef struct {
+    int64_t                    number;
+    int64_t                    in_use;        /* requests go to this line now */
+} ngx_etcd_status_line_t;
+
+
+/* of "etcd_leader" */
+
+typedef struct {
+    int64_t                    failsafe;
+    int64_t                    has_leader;
+    int64_t                    terms;         /* number of leaders seen */
+} ngx_etcd_status_leader_t;
+
+
 typedef struct {
     ngx_str_t                  name;
     ngx_str_t                  cluster;
@@ -220,16 +237,13 @@ typedef struct {
     ngx_str_t                  set;           /* of a prefix with variables: one
                                                  of its sets; no data: all of
                                                  them */
-    int64_t                    line;
-    int64_t                    in_use;        /* requests go to this line now */
+    ngx_etcd_status_line_t     line;
     int64_t                    generation;
     int64_t                    revision;
     int64_t                    staleness;     /* ms; -1: never proved */
     int64_t                    closed;        /* by close_after */
-    int64_t                    failsafe;
+    ngx_etcd_status_leader_t   leader;
     int64_t                    ninvalid;
-    int64_t                    has_leader;
-    int64_t                    terms;         /* number of leaders seen */
     int64_t                    ejections;
     ngx_etcd_status_sums_t     sums;
     ngx_etcd_outcomes_t        outcomes;

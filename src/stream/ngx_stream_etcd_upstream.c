@@ -368,7 +368,7 @@ ngx_stream_etcd_upstream_members(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     rv = ngx_etcd_upstream_members(cf, &escf->upstream, &uscf->host, 1,
                                    ngx_stream_get_variable_index);
 
-    if (rv != NGX_CONF_OK || escf->upstream.service->next != NULL) {
+    if (rv != NGX_CONF_OK || escf->upstream.service->line.next != NULL) {
         return rv;
     }
 

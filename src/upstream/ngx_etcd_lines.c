@@ -29,12 +29,12 @@ ngx_etcd_lines_refuse(ngx_etcd_service_conf_t *first,
     ngx_etcd_service_conf_t  *other;
 
     if (first == NULL) {
-        return line->backup ? "with \"backup\" must follow another one in its "
-                              "upstream"
-                            : NULL;
+        return line->line.backup
+               ? "with \"backup\" must follow another one in its upstream"
+               : NULL;
     }
 
-    for (other = first; other != NULL; other = other->next) {
+    for (other = first; other != NULL; other = other->line.next) {
         if (other->zone == line->zone
             && ngx_etcd_str_equal(&other->prefix, &line->prefix))
         {
@@ -42,7 +42,7 @@ ngx_etcd_lines_refuse(ngx_etcd_service_conf_t *first,
         }
     }
 
-    if (!line->backup) {
+    if (!line->line.backup) {
         return "needs \"backup\", since another one precedes it in its "
                "upstream: members of two of them are not balanced as one pool";
     }
@@ -59,18 +59,23 @@ ngx_etcd_lines_add(ngx_conf_t *cf, ngx_etcd_service_conf_t *first,
     u_char                   *p;
     ngx_etcd_service_conf_t  *last;
 
-    for (last = first; last->next != NULL; last = last->next) { /* void */ }
+    last = first;
+
+    while (last->line.next != NULL) {
+        last = last->line.next;
+    }
 
     p = ngx_pnalloc(cf->pool, first->name.len + NGX_ETCD_LINES_NUMBER);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
-    first->number = 1;
-    last->next = line;
-    line->number = last->number + 1;
+    first->line.number = 1;
+    last->line.next = line;
+    line->line.number = last->line.number + 1;
     line->name.data = p;
-    line->name.len = ngx_sprintf(p, "%V (%ui)", &first->name, line->number) - p;
+    line->name.len = ngx_sprintf(p, "%V (%ui)", &first->name,
+                                 line->line.number) - p;
 
     return NGX_OK;
 }
@@ -81,9 +86,9 @@ ngx_etcd_lines_link(ngx_etcd_service_conf_t *first)
 {
     ngx_etcd_service_conf_t  *line;
 
-    for (line = first; line->next != NULL; line = line->next) {
-        line->rules.next = line->next->table;
-        line->next->rules.first = first->table;
-        line->next->rules.sids = first->rules.sids;
+    for (line = first; line->line.next != NULL; line = line->line.next) {
+        line->rules.next = line->line.next->table;
+        line->line.next->rules.first = first->table;
+        line->line.next->rules.sids = first->rules.sids;
     }
 }

@@ -420,7 +420,7 @@ ngx_etcd_no_member(ngx_etcd_upstream_t *upstream,
         refusal = ngx_etcd_no_member_reason(table, pick);
 
         p = ngx_slprintf(p, last, "; line %ui: ",
-                         ngx_etcd_service_of(table)->number);
+                         ngx_etcd_service_of(table)->line.number);
         p = ngx_etcd_no_member_why(p, last, refusal, table);
     }
 

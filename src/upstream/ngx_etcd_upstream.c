@@ -31,7 +31,7 @@ ngx_etcd_upstream_fixed(ngx_conf_t *cf, ngx_etcd_conf_t *conf, ngx_str_t *name)
     }
 
     service->name = *name;
-    service->upstream = *name;
+    service->line.upstream = *name;
 
     service->table = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_table_t));
     if (service->table == NULL) {
@@ -55,7 +55,7 @@ ngx_etcd_upstream_catalog(ngx_conf_t *cf, ngx_etcd_conf_t *conf,
     }
 
     catalog->service.name = *name;
-    catalog->service.upstream = *name;
+    catalog->service.line.upstream = *name;
     catalog->service.catalog = 1;
     catalog->limit = NGX_ETCD_CATALOG_LIMIT;
     catalog->idle = NGX_ETCD_CATALOG_IDLE;
@@ -662,7 +662,9 @@ ngx_etcd_upstream_done(ngx_etcd_upstream_t *upstream)
         upstream->method = ngx_etcd_balance_default;
     }
 
-    for (service = upstream->service; service != NULL; service = service->next)
+    for (service = upstream->service;
+         service != NULL;
+         service = service->line.next)
     {
         ngx_etcd_upstream_complete(upstream, service);
     }
@@ -758,7 +760,7 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 
         for (service = upstream->service;
              service != NULL && why == NULL;
-             service = service->next)
+             service = service->line.next)
         {
             why = ngx_etcd_prefer_check(&upstream->prefer, service);
         }

@@ -127,7 +127,7 @@ ngx_etcd_wait_find(ngx_etcd_main_conf_t *emcf, ngx_etcd_wait_t *wait)
 
         if (service != NULL
             && service->stream == wait->stream
-            && ngx_etcd_str_alike(&service->upstream, &wait->upstream))
+            && ngx_etcd_str_alike(&service->line.upstream, &wait->upstream))
         {
             return service;
         }
@@ -172,7 +172,7 @@ ngx_etcd_wait_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 
         /* requests wait for the first line, connections end in any line */
 
-        for (line = wait[i]->service; line != NULL; line = line->next) {
+        for (line = wait[i]->service; line != NULL; line = line->line.next) {
             line->rules.queue |= wait[i]->full;
         }
 

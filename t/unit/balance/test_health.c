@@ -152,14 +152,14 @@ test_health_failed(ngx_pool_t *pool)
     /* a sole peer is never unavailable, and has failures until it works */
 
     tap_check(ngx_etcd_health_failed(group, peer, 0) == 0);
-    tap_check(peer->deficit == 0);
+    tap_check(peer->deficit.weight == 0);
     tap_check(ngx_etcd_peer_fails(peer) == 1);
     ngx_etcd_health_worked(peer, 0);
     tap_check(ngx_etcd_peer_fails(peer) == 0);
 
     tap_check(ngx_etcd_health_failed(group, peer, 1) == 1);
     tap_check(ngx_etcd_health_check(group, peer, 1));
-    tap_check(test_health_is(peer, LIGHT) && peer->deficit == 2);
+    tap_check(test_health_is(peer, LIGHT) && peer->deficit.weight == 2);
     tap_check(peer->weight == 2 * NGX_ETCD_PEER_UNIT);
 
     tap_check(ngx_etcd_health_failed(group, peer, 1) == 2);
@@ -188,7 +188,7 @@ test_health_failed(ngx_pool_t *pool)
         (void) ngx_etcd_health_check(group, peer, 1);
     }
 
-    tap_check(test_health_is(peer, WHOLE) && peer->deficit == 0);
+    tap_check(test_health_is(peer, WHOLE) && peer->deficit.weight == 0);
 }
 
 
