@@ -21,9 +21,11 @@
 #
 # Variables, with their defaults:
 #
-#     WITH_LOCK_SILENCE=45   seconds without a word of nginx after which the
-#                            lock is lost: three times etcd_lock_serve_ping
 #     WITH_LOCK_GRACE=5      seconds from TERM to KILL
+#     WITH_LOCK_MARGIN=0     seconds by which the command is stopped early, if
+#                            nothing is heard of nginx: with as many as for
+#                            WITH_LOCK_GRACE the command has ended before etcd
+#                            gives the lock to others
 #     WITH_LOCK_CURL=        further options of curl, separated by spaces
 
 
@@ -49,9 +51,10 @@ with_lock_run() (
 
     read -r curl
 
-    # Nothing is said before the lock is held.
+    # Nothing is said before the lock is held.  The second line, as each that
+    # follows, has the seconds for which that is so if nginx is heard no more.
 
-    if ! read -r word token || [ "$word" != token ]; then
+    if ! read -r word token || [ "$word" != token ] || ! read -r line; then
         kill "$curl" 2>/dev/null
         exit 75
     fi
@@ -69,7 +72,7 @@ with_lock_run() (
     exec 4<&0
     "$@" <&3 3<&- 4<&- &
     command=$!
-    with_lock_watch "$curl" "$group" "$command" 3<&- &
+    with_lock_watch "$curl" "$group" "$command" "$line" 3<&- &
     watch=$!
     exec 3<&- 4<&- </dev/null
 
@@ -99,15 +102,16 @@ with_lock_run() (
 )
 
 
-# Reads what nginx sends: each line says that the lock is still held.
+# Reads what nginx sends: each line says how long the lock is still held.
 
 with_lock_watch() {
     alarm=
+    line=$4
     trap 'kill $alarm 2>/dev/null; exit 0' TERM
     trap '' INT HUP
 
     while :; do
-        with_lock_alarm "$1" >/dev/null 2>&1 4<&- &
+        with_lock_alarm "$1" "$line" >/dev/null 2>&1 4<&- &
         alarm=$!
 
         read -r line <&4 && [ "$line" != lost ] || break
@@ -133,12 +137,15 @@ with_lock_watch() {
 }
 
 
-# Ends curl after some time, unless it is ended itself before.
+# Ends curl after the seconds of a line "# held SECONDS", unless it is ended
+# itself before.
 
 with_lock_alarm() {
     nap=
     trap 'kill $nap; exit' TERM
-    sleep "${WITH_LOCK_SILENCE:-45}" &
+    left=${2##* }
+    left=$((${left%%.*} - ${WITH_LOCK_MARGIN:-0}))
+    sleep "$((left > 0 ? left : 0))" &
     nap=$!
     wait "$nap" && kill "$1"
 }

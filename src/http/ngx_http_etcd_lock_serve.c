@@ -17,18 +17,26 @@
 
 #define NGX_HTTP_ETCD_LOCK_SERVE_PINGS  3
 
+/* ms: lines are not more frequent, and a client that takes none gets another */
+
+#define NGX_HTTP_ETCD_LOCK_SERVE_LEAST  100
+#define NGX_HTTP_ETCD_LOCK_SERVE_BUSY   1000
+
+#define NGX_HTTP_ETCD_LOCK_SERVE_HELD                                         \
+    (sizeof("# held .000\n") + NGX_INT64_LEN)
+
 
 typedef struct {
     ngx_http_request_t  *request;
     ngx_event_t          ping;
     ngx_buf_t            buf;          /* one for all lines: a connection may
                                           last for days */
+    u_char               line[NGX_HTTP_ETCD_LOCK_SERVE_HELD];
 } ngx_http_etcd_lock_serve_t;
 
 
 static ngx_str_t  ngx_http_etcd_lock_serve_first = ngx_string(
     "token $etcd_lock_token\n");
-static ngx_str_t  ngx_http_etcd_lock_serve_held = ngx_string("# held\n");
 static ngx_str_t  ngx_http_etcd_lock_serve_last = ngx_string("lost\n");
 
 
@@ -166,13 +174,38 @@ ngx_http_etcd_lock_serve_lost(ngx_http_request_t *r)
 }
 
 
+/*
+ * Writes how long the lock lasts if nginx stands still from now on, and lets
+ * the next line come well before that.  Returns the end of the line.
+ */
+
+static u_char *
+ngx_http_etcd_lock_serve_held(ngx_http_etcd_lock_serve_t *serve, u_char *p)
+{
+    ngx_msec_t                 left;
+    ngx_http_request_t        *r;
+    ngx_http_etcd_loc_conf_t  *elcf;
+
+    r = serve->request;
+    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
+    left = ngx_etcd_grant_left(r->pool, r);
+
+    ngx_add_timer(&serve->ping,
+                  ngx_min(elcf->lock_serve_ping,
+                          ngx_max(left / 3 * 2,
+                                  NGX_HTTP_ETCD_LOCK_SERVE_LEAST)));
+
+    return ngx_sprintf(p, "# held %M.%03M\n", left / 1000, left % 1000);
+}
+
+
 static void
 ngx_http_etcd_lock_serve_ping(ngx_event_t *ev)
 {
     ngx_int_t                    rc;
+    ngx_str_t                    line;
     ngx_connection_t            *c;
     ngx_http_request_t          *r;
-    ngx_http_etcd_loc_conf_t    *elcf;
     ngx_http_etcd_lock_serve_t  *serve;
 
     serve = ev->data;
@@ -185,18 +218,18 @@ ngx_http_etcd_lock_serve_ping(ngx_event_t *ev)
 
     ngx_http_set_log_request(c->log, r);
 
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-
     if (ngx_etcd_grant_lost(r->pool, r, c->log) != NULL) {
         ngx_http_etcd_lock_serve_lost(r);
         rc = NGX_ERROR;
 
+    } else if (ngx_http_etcd_lock_serve_busy(r)) {
+        ngx_add_timer(ev, NGX_HTTP_ETCD_LOCK_SERVE_BUSY);
+        rc = NGX_OK;
+
     } else {
-        ngx_add_timer(ev, elcf->lock_serve_ping);
-        rc = ngx_http_etcd_lock_serve_busy(r)
-             ? NGX_OK
-             : ngx_http_etcd_lock_serve_line(r, &serve->buf,
-                                             &ngx_http_etcd_lock_serve_held);
+        line.data = serve->line;
+        line.len = ngx_http_etcd_lock_serve_held(serve, line.data) - line.data;
+        rc = ngx_http_etcd_lock_serve_line(r, &serve->buf, &line);
     }
 
     ngx_http_etcd_lock_serve_sent(r, rc);
@@ -211,8 +244,9 @@ ngx_http_etcd_lock_serve_begin(ngx_http_request_t *r)
 #ifdef TCP_USER_TIMEOUT
     int                          ms;
 #endif
+    u_char                      *p;
     ngx_int_t                    rc;
-    ngx_str_t                    line;
+    ngx_str_t                    line, token;
     ngx_http_cleanup_t          *cln;
     ngx_http_etcd_loc_conf_t    *elcf;
     ngx_http_etcd_lock_serve_t  *serve;
@@ -222,7 +256,10 @@ ngx_http_etcd_lock_serve_begin(ngx_http_request_t *r)
     cln = ngx_http_cleanup_add(r, sizeof(ngx_http_etcd_lock_serve_t));
 
     if (cln == NULL
-        || ngx_http_complex_value(r, elcf->lock_serve, &line) != NGX_OK
+        || ngx_http_complex_value(r, elcf->lock_serve, &token) != NGX_OK
+        || (line.data = ngx_pnalloc(r->pool,
+                                    token.len + NGX_HTTP_ETCD_LOCK_SERVE_HELD))
+           == NULL
         || ngx_http_etcd_header_add(r, ngx_http_etcd_lock_serve_headers)
            != NGX_OK
         || ngx_http_etcd_client_watch(r) != NGX_OK)
@@ -273,7 +310,9 @@ ngx_http_etcd_lock_serve_begin(ngx_http_request_t *r)
 
     ngx_etcd_event_init(&serve->ping, ngx_http_etcd_lock_serve_ping, serve,
                         r->connection->log);
-    ngx_add_timer(&serve->ping, elcf->lock_serve_ping);
+
+    p = ngx_cpymem(line.data, token.data, token.len);
+    line.len = ngx_http_etcd_lock_serve_held(serve, p) - line.data;
 
     ngx_http_etcd_lock_serve_sent(r,
         ngx_http_etcd_lock_serve_line(r, &serve->buf, &line));

@@ -100,5 +100,11 @@ void ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_log_t *log);
 ngx_etcd_grant_t *ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner,
     ngx_log_t *log);
 
+/*
+ * Returns the ms for which the owner holds all of its locks even if no lease is
+ * renewed any more.  0: not all are held.
+ */
+ngx_msec_t ngx_etcd_grant_left(ngx_pool_t *pool, void *owner);
+
 
 #endif /* _NGX_ETCD_GRANT_H_INCLUDED_ */

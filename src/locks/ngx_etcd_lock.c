@@ -346,7 +346,7 @@ ngx_uint_t
 ngx_etcd_lock_held(ngx_etcd_grant_t *grant)
 {
     return grant->state == NGX_ETCD_GRANT_HELD
-           && ngx_etcd_lock_client_valid(grant->lock->locks->client);
+           && ngx_etcd_lock_client_left(grant->lock->locks->client) != 0;
 }
 
 

@@ -154,7 +154,7 @@ ngx_etcd_lock_permit_next(ngx_etcd_lock_permit_t *permit)
     if (lock->nwaiters == 0
         || ngx_etcd_lock_first(lock)->shared != permit->mutex->shared
         || permit->mutex->state != NGX_ETCD_MUTEX_HELD
-        || !ngx_etcd_lock_client_valid(lock->locks->client))
+        || ngx_etcd_lock_client_left(lock->locks->client) == 0)
     {
         return NGX_DECLINED;
     }

@@ -91,12 +91,17 @@ ngx_etcd_lock_client_unknown(ngx_etcd_lock_client_t *client)
 }
 
 
-ngx_uint_t
-ngx_etcd_lock_client_valid(ngx_etcd_lock_client_t *client)
+ngx_msec_t
+ngx_etcd_lock_client_left(ngx_etcd_lock_client_t *client)
 {
-    return client->session.state == NGX_ETCD_SESSION_HELD
-           && !client->cluster->history.foreign
-           && client->session.lease.deadline > ngx_etcd_clock();
+    uint64_t  now;
+
+    now = ngx_etcd_clock();
+
+    return (client->session.state == NGX_ETCD_SESSION_HELD
+            && !client->cluster->history.foreign
+            && client->session.lease.deadline > now)
+           ? (ngx_msec_t) (client->session.lease.deadline - now) : 0;
 }
 
 

@@ -279,8 +279,11 @@ void ngx_etcd_lock_client_check(ngx_etcd_lock_client_t *client);
  */
 void ngx_etcd_lock_client_unknown(ngx_etcd_lock_client_t *client);
 
-/* Returns 1 if the lease is held, and no other client can have its keys now. */
-ngx_uint_t ngx_etcd_lock_client_valid(ngx_etcd_lock_client_t *client);
+/*
+ * Returns the ms for which the lease is held, and no other client can have its
+ * keys, even if the lease is not renewed any more.  0: not now.
+ */
+ngx_msec_t ngx_etcd_lock_client_left(ngx_etcd_lock_client_t *client);
 
 
 /* the end of the name of a shared key */

@@ -339,7 +339,7 @@ ngx_etcd_mutex_hold(ngx_etcd_mutex_t *mutex)
 
     client = mutex->client;
 
-    if (!ngx_etcd_lock_client_valid(client)) {
+    if (ngx_etcd_lock_client_left(client) == 0) {
         ngx_etcd_mutex_again(mutex);
         ngx_etcd_session_replace(&client->session, "its deadline has passed");
         return;

@@ -8,10 +8,10 @@ package Served;
 #     $answer->{status}, $answer->{error}
 #
 # The client asks nginx for the path, and the register with the token that came.
-# As soon as nginx ends its answer, or says nothing for SILENCE seconds, the
-# client closes its connection to the register: 503.  It does the same when its
-# time is over.  The status of the register counts only if the lock is still
-# held then; the status of a lock that was not got is that of nginx, or 0.
+# As soon as nginx ends its answer, or the seconds of its last line "# held" are
+# over, the client closes its connection to the register: 503.  It does the same
+# when its time is over.  The status of the register counts only if the lock is
+# still held then; the status of a lock that was not got is that of nginx, or 0.
 
 use strict;
 use warnings;
@@ -24,7 +24,6 @@ use Http;
 
 use constant {
     PING    => '200ms',         # etcd_lock_serve_ping
-    SILENCE => 0.6,             # three of them
     CHUNK   => 65536,
 };
 
@@ -39,14 +38,14 @@ sub visit {
 
     my $token;
 
-    while (!defined $token) {
+    while (!$nginx->{until}) {
         ($token) = $nginx->{buffer} =~ /^token (\d+)\n/m;
-        defined $token or $nginx->fill or return refused($nginx);
+        heard($nginx) if defined $token;
+        $nginx->{until} or $nginx->fill or return refused($nginx);
     }
 
     my $register = Http->new($register_port, timeout => $timeout);
 
-    $nginx->{heard} = time();
     $register->send('POST', $path, $body, @headers, 'X-Token' => $token);
 
     my $answer = answer($nginx, $register, $end);
@@ -76,6 +75,16 @@ sub refused {
 sub cut { { status => 503, error => $_[0] } }
 
 
+# The last complete line says how long the lock is held.
+
+sub heard {
+    my ($nginx) = @_;
+
+    $nginx->{buffer} =~ s/.*^# held (\d+\.\d+)\n//ms
+        and $nginx->{until} = time() + $1;
+}
+
+
 sub answer {
     my ($nginx, $register, $end) = @_;
 
@@ -86,7 +95,7 @@ sub answer {
 
         return cut('left') if $now >= $end;
 
-        my $pause = min($nginx->{heard} + SILENCE, $end) - $now;
+        my $pause = min($nginx->{until}, $end) - $now;
 
         next if !grep { $_ == $register->{socket} }
                  $both->can_read(max(0, $pause));
@@ -106,13 +115,14 @@ sub is_held {
     my $select = IO::Select->new($nginx->{socket});
 
     while ($select->can_read(0)) {
-        sysread($nginx->{socket}, my $lines, CHUNK) or return 0;
-        return 0 if $lines =~ /^lost$/m;
+        sysread($nginx->{socket}, $nginx->{buffer}, CHUNK,
+                length($nginx->{buffer})) or return 0;
+        return 0 if $nginx->{buffer} =~ /^lost$/m;
 
-        $nginx->{heard} = time();
+        heard($nginx);
     }
 
-    return time() < $nginx->{heard} + SILENCE;
+    return time() < $nginx->{until};
 }
 
 

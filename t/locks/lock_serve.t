@@ -158,6 +158,11 @@ sub url {
 sub curl { return Curl->start(url($_[0]), @_[1 .. $#_]) }
 sub key { return ($lock->keys("/locks/$_[0]"))[0] }
 
+# an answer without its comments
+
+sub plain { $_[0] =~ s/^# held \d+\.\d{3}\n//mgr }
+
+
 # true if the connection got the lock; the key's create revision is the token
 
 sub has_token {
@@ -177,7 +182,8 @@ sub has_token {
 my $holder = curl('/one');
 
 has_token($holder, 'one', 'the lock is held');
-is($holder->body, 'token ' . $holder->token . "\n", 'and nothing else comes');
+is(plain($holder->body), 'token ' . $holder->token . "\n",
+   'and nothing else comes');
 like($holder->head, qr{^HTTP/1.1 200 .*^Content-Type: text/plain\r$}ms,
      'the answer is a text');
 like($holder->head, qr/^Cache-Control: no-store\r$/m, 'that nobody keeps');
@@ -240,7 +246,7 @@ $lock->gone('/locks/one', 'and its end');
 
 $holder = curl('/two?a=x');
 $holder->came(qr/\n/);
-is($holder->body, 'token ' . join(', ', map { ($etcd->list($_))[0]
+is(plain($holder->body), 'token ' . join(', ', map { ($etcd->list($_))[0]
                                               {create_revision} }
                                   '/locks/first/', '/locks/two/x/') . "\n",
    'two locks have two tokens');
@@ -271,7 +277,7 @@ for (
 
     # curl passes nothing on that comes together with a reset stream
 
-    like($curl->body, qr/^token \d+\nlost\n\z/, "$what: after a line")
+    like(plain($curl->body), qr/^token \d+\nlost\n\z/, "$what: after a line")
         if $status != STREAM;
 
     $curl = Curl->start(url($path, $port), @options);
@@ -332,13 +338,17 @@ $_->leave for @some;
 my ($worker) = $nginx->workers;
 
 $holder = curl('/ping');
-$holder->came(qr/\Atoken \d+\n(?:# held\n){10}/);
+$holder->came(qr/\Atoken \d+\n(?:# held \d+\.\d{3}\n){10}/);
 
 my $before = own_memory($worker);
 
 wait_for { ($holder->body =~ tr/#//) > MANY } 60, 'many pings';
-like($holder->body, qr/\Atoken \d+\n(?:# held\n)+(?:#[^\n]*)?\z/,
+like($holder->body, qr/\Atoken \d+\n(?:# held \d+\.\d{3}\n)+(?:#[^\n]*)?\z/,
      'comments say that the lock is held');
+
+my @left = $holder->body =~ /^# held (\d+\.\d+)$/mg;
+
+is_deeply([grep { $_ <= 0 || $_ > LONG } @left], [], 'and for how long');
 
 SKIP: {
     skip('a sanitizer takes memory of its own', 1)

@@ -61,19 +61,19 @@ test_lock_client_valid(ngx_pool_t *pool)
     tap_expect(client != NULL);
 
     client->session.lease.deadline = ngx_etcd_clock() + 1;
-    tap_check(!ngx_etcd_lock_client_valid(client));
+    tap_check(!ngx_etcd_lock_client_left(client));
 
     client->session.state = NGX_ETCD_SESSION_HELD;
-    tap_check(ngx_etcd_lock_client_valid(client));
+    tap_check(ngx_etcd_lock_client_left(client));
 
     /* another history may have given its keys to others */
 
     client->cluster->history.foreign = 1;
-    tap_check(!ngx_etcd_lock_client_valid(client));
+    tap_check(!ngx_etcd_lock_client_left(client));
     client->cluster->history.foreign = 0;
 
     ngx_current_msec++;
-    tap_check(!ngx_etcd_lock_client_valid(client));
+    tap_check(!ngx_etcd_lock_client_left(client));
 }
 
 
