@@ -90,12 +90,13 @@ matrix:
 	@tools/packages root
 	@NGINX_SRC=$(OWN_SRC) ETCD= T='$(or $(T),all)' J=$(J) tools/matrix $(MATRIX)
 
-# Instances that go-zero, Kratos and others register by their own libraries
+# Instances that go-zero, Kratos and others register by their own libraries; and
+# the judge of locks that is somebody else's
 
 test-clients: etcd all
 	@$(CHOICE) tools/packages clients
 	@tools/clients $(BUILD)/clients
-	@$(CHECK) prove -v t/clients
+	@$(CHECK) prove -v t/clients t/locks/lock_beside_go.t
 
 test-patroni: etcd all
 	@$(CHOICE) tools/packages patroni

@@ -1,7 +1,8 @@
 package Go;
 
 # Programs with etcd's own client, in Go: that of the etcd which tools/etcd has
-# built, if the test runs with such a one, or else what Debian's packages have.
+# built, if the test runs with such a one, or else what Debian's packages have,
+# or "make test-clients".
 
 use strict;
 use warnings;
@@ -26,13 +27,16 @@ my $top = abs_path(dirname(__FILE__) . '/../..');
 sub go { (grep { -x } glob('/usr/lib/go/bin/go /usr/lib/go-*/bin/go'))[0] }
 
 
-# the Go module of the etcd in PATH
+# the Go module of the etcd in PATH, or that of t/clients/ if it was built, and
+# Debian has no client
 
 sub module {
     my ($etcd) = grep { -x } map { "$_/etcd" } split(/:/, $ENV{PATH});
 
     return ($etcd // '') =~ m{/etcd-([\d.]+)/etcd$} && -d "$top/t/etcd/$1"
-        ? "$top/t/etcd/$1" : undef;
+           ? "$top/t/etcd/$1"
+           : !(go() && client()) && -x "$top/build/clients/grpc"
+           ? "$top/t/clients" : undef;
 }
 
 

@@ -20,6 +20,8 @@ package LockHistory;
 #     $history->stale('NAME');
 #     $history->unanswered();
 #     $history->unexplained('NAME');    # see Linearizability
+#     $history->operations('NAME');     # for another judge: of the lock
+#     $history->additions('NAME');      # and of the register
 #     $history->idle('NAME', [FROM, UNTIL], ...);
 #                                       # those of them when it was idle
 #
@@ -470,6 +472,21 @@ sub operations {
     }
 
     return @operations;
+}
+
+
+# Requests add to the register: these operations each have read the value that
+# was there, and then written one more.
+
+sub additions {
+    my ($self, $register) = @_;
+
+    my %entered = map { $_->{request} => $_->{at} }
+                  $self->events($register, 'enter');
+
+    return map { { what => 'add', who => $_->{request}, wrote => $_->{wrote},
+                   call => $entered{ $_->{request} }, return => $_->{at} } }
+        $self->events($register, 'write');
 }
 
 

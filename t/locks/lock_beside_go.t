@@ -3,7 +3,7 @@
 # One lock that clients of two nginxes and programs with the Mutex of etcd's own
 # client in Go take all the time, while some of these programs are killed, and
 # others end their sessions: never two are inside, no update is lost, and the
-# history is linearizable.
+# history is linearizable, for porcupine, too.
 
 use strict;
 use warnings;
@@ -21,6 +21,7 @@ use Go;
 use Holder;
 use LockHistory;
 use Nginx;
+use Porcupine;
 use Register;
 use Wait;
 
@@ -117,6 +118,38 @@ my $history = LockHistory->new(
 
 is_deeply([$history->$_('shared')], [], "no $_")
     for qw(overlaps lost_updates tokens stale unexplained);
+
+# Porcupine would find a program that keeps the lock, tokens that go back, and
+# an update that is lost, in this very history.
+
+SKIP: {
+    Porcupine::is_built() or skip('porcupine is built by make test-clients', 5);
+
+    my @operations = $history->operations('shared');
+    my @additions = $history->additions('shared');
+    my %release = map { $_->{what} eq 'release' ? ($_->{who} => $_) : () }
+                  @operations;
+
+    # of two that were not cut
+
+    my ($one, $next) = grep { $_->{what} eq 'acquire' && $_->{return}
+                              <= $release{ $_->{who} }{call} } @operations;
+
+    ok(Porcupine::accepts('mutex', @operations), 'porcupine: the lock');
+    ok(Porcupine::accepts('counter', @additions), 'porcupine: the register');
+
+    ok(!Porcupine::accepts('mutex',
+                           grep { $_ != $release{ $one->{who} } } @operations),
+       'porcupine: not two inside');
+
+    ($one->{token}, $next->{token}) = ($next->{token}, $one->{token});
+    ok(!Porcupine::accepts('mutex', @operations),
+       'porcupine: not tokens that go back');
+
+    $additions[1]{wrote} = $additions[0]{wrote};
+    ok(!Porcupine::accepts('counter', @additions),
+       'porcupine: not a lost update');
+}
 
 is_deeply([grep { $_->{status} != 200 } @visits], [], 'all visits succeed');
 cmp_ok(scalar(@visits), '>=', SOME * KILLS, 'there were many');
