@@ -151,4 +151,7 @@ require (
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
+	nginx-etcd/clients/command v0.0.0
 )
+
+replace nginx-etcd/clients/command => ./command

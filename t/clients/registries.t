@@ -144,6 +144,26 @@ my %systems = (
         forgets => 1,
     },
 
+    # of several keys, some of them without a weight; the numbers have gaps
+    traefik => {
+        service => 'web',
+        members => 'traefik/http/services/web/ format=traefik lease=required',
+        steps   => [
+            ['register A' => { A => 1 }],
+            ['register B weight=3' => { A => 1, B => 3 }],
+            ['register C weight=0' => { A => 1, B => 3 }],
+            ['register C weight=2 preservePath=true'
+             => { A => 1, B => 3, C => 2 }],
+            ['register B' => { A => 1, B => 1, C => 2 }],
+            ['deregister B' => { A => 1, C => 2 }],
+            ['register D' => { A => 1, C => 2, D => 1 }],
+            ['deregister D' => { A => 1, C => 2 }],
+        ],
+
+        # The library does not write again.
+        forgets => 1,
+    },
+
     dubboapp => {
         service => 'app',
         members => '/services/app/ format=dubbo-app scheme=tri',

@@ -1,0 +1,3 @@
+module nginx-etcd/clients/command
+
+go 1.24.0
