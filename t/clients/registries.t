@@ -164,6 +164,20 @@ my %systems = (
         forgets => 1,
     },
 
+    coredns => {
+        service => 'web.example.com.',
+        members => '/skydns/com/example/web/ format=skydns',
+        steps   => [
+            ['register A' => { A => 100 }],
+            ['register B weight=50' => { A => 100, B => 50 }],
+            ['register C priority=20' => { A => 100, B => 50 }],
+            ['register C priority=5 weight=10' => { C => 10 }],
+            ['register C priority=10 group=g1'
+             => { A => 100, B => 50, C => 100 }],
+            ['deregister C' => { A => 100, B => 50 }],
+        ],
+    },
+
     dubboapp => {
         service => 'app',
         members => '/services/app/ format=dubbo-app scheme=tri',
