@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
 # conf-examples/acme.conf and acme.sh with two nginxes, a real ACME server
-# (Pebble) and certbot: the nginx that leads asks, the other one answers the
-# challenge, both serve the certificate without a failed handshake; when the one
-# that leads is killed, the other one renews.
+# (Pebble), and certbot or lego: the nginx that leads asks, the other one
+# answers the challenge, both serve the certificate without a failed handshake;
+# when the one that leads is killed, the other one renews.
 
 use strict;
 use warnings;
@@ -23,15 +23,22 @@ use Finish;
 use Nginx;
 use Port;
 use Process;
+use Slurp;
 use Tls;
+use Upstream;
 use Wait;
 
-use constant NAME => 'www.acme.test';
+use constant {
+    NAME => 'www.acme.test',
+    CERT => '/certs/www.acme.test/crt',
+
+    ENOUGH => 20,                   # handshakes
+};
 
 plan(skip_all => 'this nginx has no TLS')
     if Nginx::built_with() !~ /--with-http_ssl_module/;
 
-for my $program (qw(pebble certbot)) {
+for my $program (qw(pebble certbot lego)) {
     plan(skip_all => "there is no $program")
         if !grep { -x "$_/$program" } split(/:/, $ENV{PATH});
 }
@@ -46,7 +53,12 @@ my $default = $ca->issue('default', san => 'DNS:default.test');
 
 $dns->set(NAME() => ['127.0.0.1']);
 
-my %nginx = map {
+my %lego = map { $_ => '127.0.0.1:' . free_port() } qw(a b);
+my %nginx;
+
+sub start_nginx {
+    my ($name) = @_;
+
     my $nginx = Nginx->new(etcd => $etcd);
 
     $nginx->set(DIR => $nginx->dir);
@@ -54,10 +66,12 @@ my %nginx = map {
 
     my $text = Example::adapt(Example::text('acme'))
         =~ s{endpoints [^;]*}{endpoints %%ETCD%%}r
-        =~ s{value=\$hostname}{value=$_ ttl=2s}r;
+        =~ s{value=[^;]*}{value=$lego{$name} ttl=2s}r
+        =~ s{(?=location \@lego)}{location /status { etcd_status; }\n}r;
 
-    ($_ => $nginx->start($text));
-} qw(a b);
+    $nginx{$name} = $nginx->start($text);
+}
+
 
 sub leads {
     my ($nginx) = @_;
@@ -119,20 +133,36 @@ sub Authority::stop {
 
 # Runs the script on the machine of one nginx: its status and what it says.
 
+my %client = (
+    certbot => {
+        ACME_CERTBOT       => '--register-unsafely-without-email',
+        REQUESTS_CA_BUNDLE => $ca->cert,
+    },
+    lego => {
+        ACME_LEGO            => '-m admin@acme.test',
+        LEGO_CA_CERTIFICATES => $ca->cert,
+    },
+);
+
 sub renew {
-    my ($who, $server, %env) = @_;
+    my ($client, $who, $server, %env) = @_;
 
     my $nginx = $nginx{$who};
+    my %own = %{ $client{$client} };
 
-    local @ENV{qw(ACME_LEADS ACME_HTTP ACME_DIR ACME_CERTBOT ETCDCTL_ENDPOINTS
-                  REQUESTS_CA_BUNDLE)} = (
-        'http://127.0.0.1:' . $nginx->port('PORT_8081') . '/leads',
-        'http://127.0.0.1:' . $nginx->port('PORT'),
-        $nginx->dir . '/acme',
-        "--server $server --register-unsafely-without-email",
-        $etcd->endpoints,
-        $ca->cert,
+    $own{ 'ACME_' . uc($client) } .= " --server $server";
+
+    %env = (
+        ACME_LEADS        => 'http://127.0.0.1:' . $nginx->port('PORT_8081')
+                             . '/leads',
+        ACME_HTTP         => 'http://127.0.0.1:' . $nginx->port('PORT'),
+        ACME_DIR          => $nginx->dir . "/$client",
+        ACME_LISTEN       => $lego{$who},
+        ETCDCTL_ENDPOINTS => $etcd->endpoints,
+        %own,
+        %env,
     );
+
     local @ENV{keys %env} = values %env;
 
     return run('sh', $script, NAME);
@@ -152,100 +182,116 @@ sub serial {
 }
 
 
-# Handshakes until it is ended: how many, and how many have failed.
+# Handshakes until END is closed: a line for each in the file, "failed" or not.
 
 sub handshakes {
-    my (@of) = @_;
+    my ($file, @of) = @_;
 
     pipe(my $end, my $stop) or die "pipe: $!\n";
-    pipe(my $result, my $tell) or die "pipe: $!\n";
+    open(my $log, '>', $file) or die "open $file: $!\n";
+    $log->autoflush(1);
 
     my $pid = fork() // die "fork: $!\n";
 
     if ($pid == 0) {
-        my ($n, $failed) = (0, 0);
+        my $n = 0;
 
         close($stop);
         $end->blocking(0);
 
         until (defined sysread($end, my $byte, 1)) {
-            $n++;
-            $failed++ if serial($of[$n % @of]) eq '';
+            print $log serial($of[$n++ % @of]) eq '' ? "failed\n" : "\n";
         }
 
-        syswrite($tell, "$n $failed\n");
         POSIX::_exit(0);
     }
 
-    close($_) for $end, $tell;
-
     return sub {
         close($stop);
-        my $line = <$result> // '';
         waitpid($pid, 0);
-
-        return split(' ', $line);
     };
 }
 
 
-wait_for { leader() } 30, 'a leader' or BAIL_OUT('nobody leads');
+sub lines { scalar(my @lines = slurp($_[0]) =~ /^.*\n/mg) }
 
-my $first = leader();
-my ($other) = grep { $_ ne $first } sort keys %nginx;
-my $server = authority($nginx{$other});
 
-my $before = serial($nginx{$first});
+# A certificate, its renewal under load, and the death of the nginx that leads
 
-isnt($before, '', 'a name without a certificate has the default');
+sub walk {
+    my ($client) = @_;
 
-# The nginx that does not lead asks for nothing.
+    start_nginx($_) for sort keys %lego;
+    wait_for { leader() } 30, 'a leader' or BAIL_OUT('nobody leads');
 
-is_deeply([renew($other, $server)], [0, ''],
-          'the other nginx asks for nothing');
-is($etcd->get('/certs/' . NAME . '/crt'), undef, 'there is no certificate');
+    my $first = leader();
+    my ($other) = grep { $_ ne $first } sort keys %nginx;
+    my $server = authority($nginx{$other});
+    my $renew = sub { renew($client, shift, $server, @_) };
 
-# The first certificate: the authority asks the nginx that has not asked.
+    my $upstream = Upstream->new($nginx{$other}, 'lego');
 
-my ($status, $output) = renew($first, $server);
+    becomes { join(' ', map { $_->{address} } $upstream->used) } $lego{$first},
+        "$client: the other nginx knows who leads";
 
-is($status, 0, 'the nginx that leads asks for a certificate') or diag($output);
-like($etcd->get('/certs/' . NAME . '/crt') // '', qr/BEGIN CERTIFICATE/,
-     'which is in etcd');
-ok(wait_for(sub { serial($nginx{$first}) ne $before }, 10), 'it serves it');
+    my $before = serial($nginx{$first});
 
-my $serial = serial($nginx{$first});
+    isnt($before, '', 'a name without a certificate has the default');
 
-becomes { serial($nginx{$other}) } $serial, 'and so does the other one';
+    # The nginx that does not lead asks for nothing.
 
-is_deeply([renew($first, $server)], [0, ''], 'asked again it does nothing');
-is(serial($nginx{$first}), $serial, 'the certificate is young');
+    is_deeply([$renew->($other)], [0, ''], 'the other nginx asks for nothing');
+    is($etcd->get(CERT), undef, 'there is no certificate');
 
-# A renewal under load: no handshake fails.
+    # The first certificate: the authority asks the nginx that has not asked.
 
-my $ended = handshakes(@nginx{$first, $other});
+    my ($status, $output) = $renew->($first);
 
-($status, $output) = renew($first, $server, ACME_DAYS => 36500);
-is($status, 0, 'a renewal') or diag($output);
-ok(wait_for(sub { !grep { serial($_) eq $serial } values %nginx }, 10),
-   'both have the new certificate');
+    is($status, 0, 'the nginx that leads asks for a certificate')
+        or diag($output);
+    like($etcd->get(CERT) // '', qr/BEGIN CERTIFICATE/, 'which is in etcd');
+    ok(wait_for(sub { serial($nginx{$first}) ne $before }, 10),
+       'it serves it');
 
-my ($n, $failed) = $ended->();
+    my $serial = serial($nginx{$first});
 
-cmp_ok($n, '>', 5, 'there were handshakes all the time');
-is($failed, 0, 'and none has failed');
+    becomes { serial($nginx{$other}) } $serial, 'and so does the other one';
 
-# the one that leads is killed
+    is_deeply([$renew->($first)], [0, ''], 'asked again it does nothing');
+    is(serial($nginx{$first}), $serial, 'the certificate is young');
 
-$serial = serial($nginx{$other});
-(delete $nginx{$first})->crash;
-becomes { leader() // '' } $other, 'another nginx leads', 30;
+    # Renewals under load: no handshake fails.
 
-($status, $output) = renew($other, $server, ACME_DAYS => 36500);
-is($status, 0, 'and renews') or diag($output);
-ok(wait_for(sub { serial($nginx{$other}) !~ /^(?:\Q$serial\E)?$/ }, 10),
-   'its certificate is served');
+    my $log = "$dir/handshakes";
+    my $end = handshakes($log, @nginx{$first, $other});
 
-$nginx{$other}->stop;
+    do {
+        $serial = serial($nginx{$first});
+        ($status, $output) = $renew->($first, ACME_DAYS => 36500);
+        is($status, 0, 'a renewal') or diag($output);
+        ok(wait_for(sub { !grep { serial($_) eq $serial } values %nginx }, 10),
+           'both have the new certificate');
+    } until ($status || lines($log) >= ENOUGH);
+
+    $end->();
+    unlike(slurp($log), qr/failed/, 'no handshake has failed');
+
+    # the one that leads is killed
+
+    $serial = serial($nginx{$other});
+    (delete $nginx{$first})->crash;
+    becomes { leader() // '' } $other, 'another nginx leads', 30;
+
+    ($status, $output) = $renew->($other, ACME_DAYS => 36500);
+    is($status, 0, 'and renews') or diag($output);
+    ok(wait_for(sub { serial($nginx{$other}) !~ /^(?:\Q$serial\E)?$/ }, 10),
+       'its certificate is served');
+
+    (delete $nginx{$other})->stop;
+    $etcd->del_prefix('/certs/');
+}
+
+
+walk($_) for sort keys %client;
 
 finish();
