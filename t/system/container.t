@@ -14,6 +14,7 @@ use lib "$FindBin::Bin/../lib";
 use CPAN::Meta::YAML;
 use File::Copy qw(copy);
 use Test::More;
+use Time::HiRes qw(time);
 
 use Docs;
 use Etcd;
@@ -163,6 +164,18 @@ $nginx->start();
 is(ready(), 200, 'also when it starts again, by its state file');
 is(web('/')->{body}, "two\n", 'and goes on with its member');
 $etcd->start();
+
+# All of it anew, in the order of compose.yaml: how long a user waits for the
+# first answer, once the images are there.
+
+my $began = time();
+my $new_etcd = Etcd->new()->start();
+my $new = Nginx->new(etcd => $new_etcd)->start(configuration('nginx.conf'));
+my @new = map { backend($new_etcd, $_) } qw(three four);
+
+ok((wait_for { 200 == $new->http('PORT_WEB')->get('/')->{status} } 60,
+    'an answer'), 'a request is routed');
+note(sprintf('%.1f s after the start', time() - $began));
 
 # The files that compose.yaml mounts: each is where it says, and those for
 # Prometheus and Grafana are no copies.
