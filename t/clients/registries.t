@@ -178,6 +178,22 @@ my %systems = (
         ],
     },
 
+    # a leader; others wait until those before them have left
+    vitess => {
+        service => 'main',
+        leader  => '/vitess/global/elections/main format=vitess',
+        steps   => [
+            ['register A' => { A => 1 }],
+            ['register B' => { A => 1 }],
+            ['deregister A' => { B => 1 }],
+            ['register A' => { B => 1 }],
+            ['deregister B' => { A => 1 }],
+        ],
+
+        # The library does not take part again.
+        forgets => 1,
+    },
+
     dubboapp => {
         service => 'app',
         members => '/services/app/ format=dubbo-app scheme=tri',
@@ -234,9 +250,18 @@ my %systems = (
 my @names = grep { Registrant::is_built($_) } sort keys %systems;
 my @missing = grep { !Registrant::is_built($_) } sort keys %systems;
 
+
+sub follows {
+    my ($system) = @_;
+
+    return $system->{leader} ? "etcd_leader $system->{leader}"
+                             : "etcd_members $system->{members}";
+}
+
+
 my $upstreams = join('', map { <<"EOC" } @names);
     upstream $_ {
-        etcd_members $systems{$_}{members};
+        @{[follows($systems{$_})]};
     }
 
 EOC
@@ -342,7 +367,7 @@ sub walk {
 sub expire {
     my ($system) = @_;
 
-    my ($prefix) = split(/ /, $system->{members});
+    my ($prefix) = split(/ /, $system->{leader} // $system->{members});
     my %lease = map { $_->{lease} ? ($_->{lease} => 1) : () }
         $etcd->list($prefix);
 
