@@ -397,16 +397,9 @@ ngx_etcd_lock_permit_changed(ngx_etcd_lock_permit_t *permit)
 static ngx_int_t
 ngx_etcd_lock_permit_add(ngx_etcd_lock_t *lock)
 {
-    size_t                   size;
     ngx_etcd_lock_permit_t  *permit;
 
-    size = sizeof(ngx_etcd_lock_permit_t);
-
-    if (lock->name->keep != 0) {
-        size += sizeof(ngx_etcd_range_t);
-    }
-
-    permit = ngx_calloc(size, lock->post.log);
+    permit = ngx_calloc(sizeof(ngx_etcd_lock_permit_t), lock->post.log);
     if (permit == NULL) {
         return NGX_ERROR;
     }
@@ -414,10 +407,6 @@ ngx_etcd_lock_permit_add(ngx_etcd_lock_t *lock)
     permit->lock = lock;
 
     ngx_queue_init(&permit->grants);
-
-    if (lock->name->keep != 0) {
-        permit->range = (ngx_etcd_range_t *) (permit + 1);
-    }
 
     permit->mutex = ngx_etcd_mutex_create(&lock->lock_queue,
                                           ngx_etcd_lock_first(lock)->shared);

@@ -14,6 +14,14 @@
 #include <ngx_etcd_str.h>
 
 
+struct ngx_etcd_lock_read_s {
+    ngx_etcd_range_t         range;
+    ngx_etcd_lock_read_t   **read;             /* the caller's pointer */
+    ngx_etcd_lock_read_pt    done;
+    void                    *data;
+};
+
+
 void
 ngx_etcd_lock_client_enter(ngx_etcd_lock_client_t *client)
 {
@@ -116,6 +124,80 @@ ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client, ngx_str_t *prefix)
 
     if (client->prefix.data != NULL) {
         client->prefix.len = prefix->len;
+    }
+}
+
+
+static void
+ngx_etcd_lock_read_done(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, Etcd__RangeResponse *response, ngx_pool_t *pool)
+{
+    ngx_etcd_lock_read_t  *read = range->data;
+
+    *read->read = NULL;
+
+    read->done(read->data, status, text, response);
+
+    if (status == NGX_ETCD_GRPC_OK) {
+        ngx_destroy_pool(pool);
+    }
+
+    ngx_free(read);
+}
+
+
+/* one more than the permits detects equal create revisions */
+
+ngx_int_t
+ngx_etcd_lock_read_start(ngx_etcd_lock_read_t **read,
+    ngx_etcd_lock_queue_t *lock_queue, ngx_etcd_lock_read_pt done, void *data)
+{
+    ngx_etcd_cluster_t    *cluster;
+    Etcd__RangeRequest    *request;
+    ngx_etcd_lock_read_t  *new;
+
+    cluster = lock_queue->client->cluster;
+
+    new = ngx_calloc(sizeof(ngx_etcd_lock_read_t), cluster->log);
+    if (new == NULL) {
+        return NGX_ERROR;
+    }
+
+    request = &new->range.request;
+
+    etcd__range_request__init(request);
+
+    request->key = ngx_etcd_bytes(&lock_queue->from);
+    request->range_end = ngx_etcd_bytes(&lock_queue->to);
+    request->limit = lock_queue->shared ? 0
+                                        : (int64_t) lock_queue->permits + 1;
+    request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
+    request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
+    request->keys_only = 1;
+
+    new->range.cluster = cluster;
+    new->range.done = ngx_etcd_lock_read_done;
+    new->range.data = new;
+
+    new->read = read;
+    new->done = done;
+    new->data = data;
+
+    *read = new;
+
+    ngx_etcd_range_start(&new->range);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_etcd_lock_read_end(ngx_etcd_lock_read_t **read)
+{
+    if (*read != NULL) {
+        ngx_etcd_range_cancel(&(*read)->range);
+        ngx_free(*read);
+        *read = NULL;
     }
 }
 
@@ -384,9 +466,8 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
 void
 ngx_etcd_lock_queue_stop_read(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_etcd_range_cancel(&lock_queue->poll.range);
+    ngx_etcd_lock_read_end(&lock_queue->poll.asked);
 
-    lock_queue->poll.asking = 0;
     lock_queue->poll.missed = 0;
 }
 

@@ -117,6 +117,9 @@ typedef enum {
 typedef struct ngx_etcd_mutex_s       ngx_etcd_mutex_t;
 typedef struct ngx_etcd_lock_queue_s  ngx_etcd_lock_queue_t;
 
+/* a read of the first keys, see ngx_etcd_lock_read_start() */
+typedef struct ngx_etcd_lock_read_s   ngx_etcd_lock_read_t;
+
 
 /* handlers of a key of this client, for the lock queue */
 
@@ -162,7 +165,7 @@ struct ngx_etcd_mutex_s {
                                                   named */
     ngx_uint_t                   failures;     /* of deletions */
     ngx_etcd_txn_op_t            op;
-    ngx_etcd_range_t             read;
+    ngx_etcd_lock_read_t        *read;         /* of CHECKING */
     ngx_event_t                  timer;        /* of the next deletion */
     unsigned                     shared:1;
     unsigned                     writing:1;
@@ -188,14 +191,13 @@ struct ngx_etcd_mutex_s {
 /* reads of a lock queue while a key waits */
 
 typedef struct {
-    ngx_etcd_range_t             range;
+    ngx_etcd_lock_read_t        *asked;        /* NULL: no read is pending */
     ngx_msec_t                   heard;        /* when the watch or a read last
                                                   reported something */
     ngx_msec_t                   read;         /* when a key began to wait, or a
                                                   read was answered */
     ngx_msec_t                   ahead;        /* since when a read is ahead of
                                                   the watch */
-    unsigned                     asking:1;
     unsigned                     missed:1;     /* "ahead" is set */
 } ngx_etcd_lock_queue_poll_t;
 
@@ -284,6 +286,26 @@ void ngx_etcd_lock_client_unknown(ngx_etcd_lock_client_t *client);
  * keys, even if the lease is not renewed any more.  0: not now.
  */
 ngx_msec_t ngx_etcd_lock_client_left(ngx_etcd_lock_client_t *client);
+
+
+/*
+ * Called once, unless the read was ended: the response is NULL unless the
+ * status is OK.  All arguments are valid until the handler returns.
+ */
+typedef void (*ngx_etcd_lock_read_pt)(void *data,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text,
+    Etcd__RangeResponse *response);
+
+/*
+ * Reads the first keys of the lock queue: one more than the permits, or all if
+ * there are shared ones.  The caller's pointer is NULL before, and from the
+ * call of done() on.  NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_lock_read_start(ngx_etcd_lock_read_t **read,
+    ngx_etcd_lock_queue_t *lock_queue, ngx_etcd_lock_read_pt done, void *data);
+
+/* Ends the read, if there is one. */
+void ngx_etcd_lock_read_end(ngx_etcd_lock_read_t **read);
 
 
 /* the end of the name of a shared key */

@@ -12,24 +12,6 @@
 #include <ngx_etcd_str.h>
 
 
-/* one more than the permits detects equal create revisions */
-
-void
-ngx_etcd_lock_queue_request(ngx_etcd_lock_queue_t *lock_queue,
-    Etcd__RangeRequest *request)
-{
-    etcd__range_request__init(request);
-
-    request->key = ngx_etcd_bytes(&lock_queue->from);
-    request->range_end = ngx_etcd_bytes(&lock_queue->to);
-    request->limit = lock_queue->shared ? 0
-                                        : (int64_t) lock_queue->permits + 1;
-    request->sort_target = ETCD__RANGE_REQUEST__SORT_TARGET__CREATE;
-    request->sort_order = ETCD__RANGE_REQUEST__SORT_ORDER__ASCEND;
-    request->keys_only = 1;
-}
-
-
 ngx_int_t
 ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
     ngx_etcd_mutex_t *mutex, Etcd__RangeResponse *response)
@@ -156,19 +138,16 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
 
 
 static void
-ngx_etcd_lock_queue_read_done(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool)
+ngx_etcd_lock_queue_read_done(void *data, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, Etcd__RangeResponse *response)
 {
-    ngx_etcd_lock_queue_t  *lock_queue = range->data;
+    ngx_etcd_lock_queue_t  *lock_queue = data;
 
-    lock_queue->poll.asking = 0;
     lock_queue->poll.heard = ngx_current_msec;
     lock_queue->poll.read = ngx_current_msec;
 
     if (status == NGX_ETCD_GRPC_OK) {
         ngx_etcd_lock_queue_reconcile(lock_queue, response);
-        ngx_destroy_pool(pool);
     }
 }
 
@@ -176,12 +155,11 @@ ngx_etcd_lock_queue_read_done(ngx_etcd_range_t *range,
 ngx_int_t
 ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_etcd_range_t            *range;
     ngx_etcd_lock_queue_poll_t  *poll;
 
     poll = &lock_queue->poll;
 
-    if (poll->asking
+    if (poll->asked != NULL
         || (ngx_current_msec - poll->heard < NGX_ETCD_LOCK_QUEUE_QUIET
             && ngx_current_msec - poll->read < NGX_ETCD_LOCK_QUEUE_DOUBT)
         || ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
@@ -194,17 +172,6 @@ ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue)
 
     ngx_etcd_lock_queue_watch(lock_queue);
 
-    range = &poll->range;
-
-    ngx_etcd_lock_queue_request(lock_queue, &range->request);
-
-    range->cluster = lock_queue->client->cluster;
-    range->done = ngx_etcd_lock_queue_read_done;
-    range->data = lock_queue;
-
-    poll->asking = 1;
-
-    ngx_etcd_range_start(range);
-
-    return NGX_OK;
+    return ngx_etcd_lock_read_start(&poll->asked, lock_queue,
+                                    ngx_etcd_lock_queue_read_done, lock_queue);
 }

@@ -17,15 +17,8 @@
 
 
 /*
- * Requests the first keys of the lock queue: one more than the permits, or all
- * if there are shared ones.
- */
-void ngx_etcd_lock_queue_request(ngx_etcd_lock_queue_t *lock_queue,
-    Etcd__RangeRequest *request);
-
-/*
- * Returns 1 if such an answer has the key, and no other one that does not share
- * the lock with it.
+ * Returns 1 if the answer of a read has the key, and no other one that does not
+ * share the lock with it.
  */
 ngx_uint_t ngx_etcd_lock_queue_alone(ngx_etcd_mutex_t *mutex,
     Etcd__RangeResponse *response);
@@ -39,7 +32,7 @@ ngx_int_t ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
 
 /*
  * Reads the first keys if a key waits and the watch is silent.  NGX_OK: they
- * are being read now; NGX_DECLINED: there is no need.
+ * are being read now; NGX_DECLINED: there is no need; NGX_ERROR: no memory.
  */
 ngx_int_t ngx_etcd_lock_queue_read(ngx_etcd_lock_queue_t *lock_queue);
 

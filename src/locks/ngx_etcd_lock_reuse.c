@@ -98,20 +98,13 @@ ngx_etcd_lock_reuse_keep(ngx_etcd_lock_permit_t *permit)
 
 
 static void
-ngx_etcd_lock_reuse_checked(ngx_etcd_range_t *range,
-    ngx_etcd_grpc_status_e status, ngx_str_t *text,
-    Etcd__RangeResponse *response, ngx_pool_t *pool)
+ngx_etcd_lock_reuse_checked(void *data, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, Etcd__RangeResponse *response)
 {
-    ngx_etcd_lock_permit_t  *permit;
-
-    permit = range->data;
-
-    permit->asking = 0;
+    ngx_etcd_lock_permit_t *permit = data;
 
     if (status == NGX_ETCD_GRPC_OK) {
         permit->mine = ngx_etcd_lock_queue_alone(permit->mutex, response);
-
-        ngx_destroy_pool(pool);
     }
 
     permit->over = !permit->mine;
@@ -123,37 +116,24 @@ ngx_etcd_lock_reuse_checked(ngx_etcd_range_t *range,
 static void
 ngx_etcd_lock_reuse_check(ngx_etcd_lock_permit_t *permit)
 {
-    ngx_etcd_range_t       *range;
-    ngx_etcd_grant_t       *grant;
-    ngx_etcd_lock_queue_t  *lock_queue;
+    ngx_etcd_grant_t  *grant;
 
     ngx_etcd_event_stop(&permit->timer);
 
     grant = ngx_etcd_lock_first(permit->lock);
 
-    if (grant->shared != permit->mutex->shared) {
+    if (grant->shared != permit->mutex->shared
+        || ngx_etcd_lock_read_start(&permit->read, &permit->lock->lock_queue,
+                                    ngx_etcd_lock_reuse_checked, permit)
+           != NGX_OK)
+    {
         permit->over = 1;
         ngx_post_event(&permit->lock->post, &ngx_posted_events);
         return;
     }
 
     grant->asked = 1;
-
-    lock_queue = &permit->lock->lock_queue;
-    range = permit->range;
-
-    ngx_memzero(range, sizeof(ngx_etcd_range_t));
-
-    ngx_etcd_lock_queue_request(lock_queue, &range->request);
-
-    range->cluster = lock_queue->client->cluster;
-    range->done = ngx_etcd_lock_reuse_checked;
-    range->data = permit;
-
-    permit->asking = 1;
     permit->mine = 0;
-
-    ngx_etcd_range_start(range);
 }
 
 
@@ -173,7 +153,7 @@ ngx_etcd_lock_reuse_ask(ngx_etcd_lock_t *lock)
     {
         permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
-        if (permit->kept && !permit->asking && !permit->over) {
+        if (permit->kept && permit->read == NULL && !permit->over) {
             ngx_etcd_lock_reuse_check(permit);
         }
     }
@@ -214,9 +194,5 @@ ngx_etcd_lock_reuse_end(ngx_etcd_lock_permit_t *permit)
     permit->lock->locks->nkept--;
 
     ngx_etcd_event_stop(&permit->timer);
-
-    if (permit->asking) {
-        permit->asking = 0;
-        ngx_etcd_range_cancel(permit->range);
-    }
+    ngx_etcd_lock_read_end(&permit->read);
 }

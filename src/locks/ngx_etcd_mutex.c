@@ -283,10 +283,7 @@ ngx_etcd_mutex_set_state(ngx_etcd_mutex_t *mutex, ngx_etcd_mutex_state_e state)
 static void
 ngx_etcd_mutex_rest(ngx_etcd_mutex_t *mutex)
 {
-    if (mutex->state == NGX_ETCD_MUTEX_CHECKING) {
-        ngx_etcd_range_cancel(&mutex->read);
-    }
-
+    ngx_etcd_lock_read_end(&mutex->read);
     ngx_etcd_mutex_grown(mutex);
 }
 
@@ -481,13 +478,12 @@ ngx_etcd_mutex_grown(ngx_etcd_mutex_t *mutex)
 
 
 static void
-ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text, Etcd__RangeResponse *response, ngx_pool_t *pool)
+ngx_etcd_mutex_checked(void *data, ngx_etcd_grpc_status_e status,
+    ngx_str_t *text, Etcd__RangeResponse *response)
 {
-    ngx_int_t          rc;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_etcd_mutex_t *mutex = data;
 
-    mutex = range->data;
+    ngx_int_t  rc;
 
     if (status != NGX_ETCD_GRPC_OK) {
 
@@ -507,8 +503,6 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
     }
 
     rc = ngx_etcd_lock_queue_place(mutex->lock_queue, mutex, response);
-
-    ngx_destroy_pool(pool);
 
     if (rc == NGX_OK) {
         ngx_etcd_mutex_rest(mutex);
@@ -535,18 +529,20 @@ ngx_etcd_mutex_checked(ngx_etcd_range_t *range, ngx_etcd_grpc_status_e status,
 }
 
 
+/* Without memory the lock queue is read, as while the watch is silent. */
+
 static void
 ngx_etcd_mutex_check(ngx_etcd_mutex_t *mutex)
 {
+    if (ngx_etcd_lock_read_start(&mutex->read, mutex->lock_queue,
+                                 ngx_etcd_mutex_checked, mutex)
+        != NGX_OK)
+    {
+        ngx_etcd_lock_client_check(mutex->client);
+        return;
+    }
+
     ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_CHECKING);
-
-    ngx_etcd_lock_queue_request(mutex->lock_queue, &mutex->read.request);
-
-    mutex->read.cluster = mutex->client->cluster;
-    mutex->read.done = ngx_etcd_mutex_checked;
-    mutex->read.data = mutex;
-
-    ngx_etcd_range_start(&mutex->read);
 }
 
 

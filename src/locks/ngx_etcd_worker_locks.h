@@ -198,11 +198,10 @@ struct ngx_etcd_lock_permit_s {
     ngx_msec_t                   since;        /* time of first hold */
     ngx_event_t                  timer;        /* a kept one is over */
     ngx_etcd_lock_row_t         *row;          /* row of the holder; or NULL */
-    ngx_etcd_range_t            *range;        /* check of a kept key; NULL:
-                                                  none is kept */
+    ngx_etcd_lock_read_t        *read;         /* check of a kept key; NULL:
+                                                  none is pending */
     unsigned                     kept:1;       /* see ngx_etcd_lock_reuse.h */
-    unsigned                     asking:1;     /* range is pending */
-    unsigned                     mine:1;       /* range has found this key
+    unsigned                     mine:1;       /* the read has found this key
                                                   alone */
     unsigned                     over:1;       /* to be removed */
 };

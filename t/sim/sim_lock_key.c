@@ -77,7 +77,7 @@ sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 
     reads = mutex->state == NGX_ETCD_MUTEX_CHECKING
             || (mutex->state == NGX_ETCD_MUTEX_WAITING
-                && permit->lock->lock_queue.poll.asking);
+                && permit->lock->lock_queue.poll.asked != NULL);
 
     if (checked->created != mutex->created || checked->state != mutex->state
         || !reads || checked->time == 0)
