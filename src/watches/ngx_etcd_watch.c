@@ -35,10 +35,8 @@ static const ngx_etcd_watch_stream_handlers_t  ngx_etcd_watch_handlers = {
 
 
 static void
-ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
+ngx_etcd_watch_begin(ngx_etcd_watch_t *watch)
 {
-    ngx_etcd_watch_t *watch = list->data;
-
     watch->resume.volume = 0;
     watch->verify.nkeys = 0;
     watch->pieces.split = 0;
@@ -46,11 +44,16 @@ ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 }
 
 
-static ngx_int_t
-ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
+static void
+ngx_etcd_watch_list_begin(ngx_etcd_list_t *list)
 {
-    ngx_etcd_watch_t *watch = list->data;
+    ngx_etcd_watch_begin(list->data);
+}
 
+
+static ngx_int_t
+ngx_etcd_watch_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
+{
     size_t  i;
 
     watch->verify.nkeys += n;
@@ -61,6 +64,13 @@ ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
     }
 
     return watch->keys(watch, kvs, n);
+}
+
+
+static ngx_int_t
+ngx_etcd_watch_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs, size_t n)
+{
+    return ngx_etcd_watch_keys(list->data, kvs, n);
 }
 
 
@@ -82,16 +92,29 @@ ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
 }
 
 
+/* Ends the list, if there is one. */
+
+static void
+ngx_etcd_watch_list_cancel(ngx_etcd_watch_t *watch)
+{
+    if (watch->reader != NULL) {
+        ngx_etcd_list_cancel(watch->reader);
+        watch->limit = watch->reader->limit;
+        ngx_free(watch->reader);
+
+        watch->reader = NULL;
+        watch->resume.listing = 0;
+        watch->stream->nlisting--;
+    }
+}
+
+
 /* Takes the watch off the stream, in any state. */
 
 static void
 ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
 {
-    if (watch->state == NGX_ETCD_WATCH_LISTING || watch->resume.listing) {
-        watch->resume.listing = 0;
-        ngx_etcd_list_cancel(&watch->reader);
-        watch->stream->nlisting--;
-    }
+    ngx_etcd_watch_list_cancel(watch);
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
         ngx_etcd_verify_stop(&watch->verify);
@@ -168,6 +191,8 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     watch = list->data;
     stream = watch->stream;
 
+    watch->reader = NULL;
+    watch->limit = list->limit;
     stream->nlisting--;
 
     active = watch->resume.listing;
@@ -202,6 +227,8 @@ ngx_etcd_watch_list_done(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
         ngx_etcd_watch_refused(watch, status, text);
     }
 
+    ngx_free(list);
+
     ngx_etcd_watch_stream_advance(stream);
 }
 
@@ -235,13 +262,12 @@ ngx_etcd_watch_read(void *data, Etcd__RangeResponse *response, int64_t revision)
 
     watch->foreign = 1;
 
-    ngx_etcd_watch_list_begin(&watch->reader);
+    ngx_etcd_watch_begin(watch);
 
-    rc = ngx_etcd_watch_list_keys(&watch->reader, response->kvs,
-                                  response->n_kvs);
+    rc = ngx_etcd_watch_keys(watch, response->kvs, response->n_kvs);
 
     if (rc == NGX_OK) {
-        rc = ngx_etcd_watch_list_keys(&watch->reader, NULL, 0);
+        rc = ngx_etcd_watch_keys(watch, NULL, 0);
     }
 
     if (rc == NGX_OK) {
@@ -359,13 +385,6 @@ ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
     }
 
     watch->stream = stream;
-    watch->reader.cluster = cluster;
-    watch->reader.key = watch->range.key;
-    watch->reader.range_end = watch->range.range_end;
-    watch->reader.begin = ngx_etcd_watch_list_begin;
-    watch->reader.keys = ngx_etcd_watch_list_keys;
-    watch->reader.done = ngx_etcd_watch_list_done;
-    watch->reader.data = watch;
 
     ngx_etcd_event_init_timer(&watch->timer, ngx_etcd_watch_timer, watch,
                               cluster->log);
@@ -442,15 +461,38 @@ ngx_etcd_watch_again(ngx_etcd_watch_t *watch, ngx_msec_t delay)
 }
 
 
-/* revision 0: the newest */
+/* Revision 0 is the newest.  Without memory the list is made later. */
 
 static void
 ngx_etcd_watch_list(ngx_etcd_watch_t *watch, int64_t revision)
 {
+    ngx_etcd_list_t     *list;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = watch->stream->cluster;
+
+    list = ngx_calloc(sizeof(ngx_etcd_list_t), cluster->log);
+    if (list == NULL) {
+        ngx_etcd_watch_again(watch,
+                             ngx_etcd_backoff(cluster, ++watch->failures));
+        return;
+    }
+
+    list->cluster = cluster;
+    list->key = watch->range.key;
+    list->range_end = watch->range.range_end;
+    list->limit = watch->limit;
+    list->pinned = revision;
+    list->begin = ngx_etcd_watch_list_begin;
+    list->keys = ngx_etcd_watch_list_keys;
+    list->done = ngx_etcd_watch_list_done;
+    list->data = watch;
+
+    watch->reader = list;
+    watch->resume.listing = (watch->state == NGX_ETCD_WATCH_ACTIVE);
     watch->stream->nlisting++;
 
-    watch->reader.pinned = revision;
-    ngx_etcd_list_start(&watch->reader);
+    ngx_etcd_list_start(list);
 }
 
 
@@ -573,7 +615,6 @@ ngx_etcd_watch_continue(ngx_etcd_watch_t *watch, Etcd__ResponseHeader *header)
             ngx_etcd_watch_events_hold(&watch->pieces, 1);
 
             if (watch->revision == 0) {
-                watch->resume.listing = 1;
                 ngx_etcd_watch_list(watch, header->revision);
 
             } else if (ngx_etcd_watch_events_read(&watch->pieces,
@@ -737,7 +778,7 @@ ngx_etcd_watch_relist(void *data, ngx_uint_t foreign)
     if (watch->state == NGX_ETCD_WATCH_ACTIVE
         || watch->state == NGX_ETCD_WATCH_LISTED
         || (watch->state == NGX_ETCD_WATCH_LISTING
-            && ngx_etcd_list_outdated(&watch->reader)))
+            && ngx_etcd_list_outdated(watch->reader)))
     {
         ngx_etcd_watch_detach(watch);
         watch->state = NGX_ETCD_WATCH_NEW;
@@ -750,7 +791,7 @@ ngx_etcd_watch_stop(void *data)
 {
     ngx_etcd_watch_t *watch = data;
 
-    ngx_etcd_list_cancel(&watch->reader);
+    ngx_etcd_watch_list_cancel(watch);
     ngx_etcd_verify_stop(&watch->verify);
     ngx_etcd_watch_events_drop(&watch->pieces);
 

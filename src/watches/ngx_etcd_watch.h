@@ -83,6 +83,10 @@ struct ngx_etcd_watch_s {
     void                       (*verified)(ngx_etcd_watch_t *watch,
                                            uint64_t time);
 
+    int64_t                        limit;      /* keys of a page of a list; 0:
+                                                  as many as are usual.  Reduced
+                                                  as that of the list */
+
     /* for the watch's memory, until it is removed; NULL: the cluster's */
     ngx_pool_t                    *pool;
 
@@ -129,7 +133,7 @@ struct ngx_etcd_watch_s {
     ngx_etcd_watch_state_e         state;
     ngx_etcd_watch_stream_member_t member;
     ngx_etcd_watch_range_t         range;
-    ngx_etcd_list_t                reader;
+    ngx_etcd_list_t               *reader;     /* NULL: no list is made */
     ngx_event_t                    timer;      /* of WAITING */
     ngx_uint_t                     failures;
     ngx_uint_t                     creates;    /* answers to creates so far */

@@ -114,7 +114,7 @@ sim_fanout_start(sim_proc_t *proc)
     /* lists of several pages */
 
     if (sim_chance(2)) {
-        fanout->watch.reader.limit = 2;
+        fanout->watch.limit = 2;
     }
 
     if (ngx_etcd_fanout_start(fanout, f->stream) != NGX_OK) {

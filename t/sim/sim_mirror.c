@@ -150,7 +150,7 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
     /* lists of several pages and pieces, without another random number */
 
     if (sim.seed % 5 < 2) {
-        mirror->watch.reader.limit = 2;
+        mirror->watch.limit = 2;
         mirror->sweep.piece = 1;
     }
 
