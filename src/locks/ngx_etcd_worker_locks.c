@@ -146,9 +146,13 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
         return lock;
     }
 
-    /* the lock itself is too large for a block of its pool */
+    /* one block: the lock, and its prefix or range five times */
 
-    pool = ngx_create_pool(4 * prefix.len + 256, locks->client->cluster->log);
+    pool = ngx_create_pool(sizeof(ngx_pool_t) + sizeof(ngx_etcd_lock_t)
+                           + NGX_ALIGNMENT
+                           + 5 * (locks->conf->client.key_namespace.len
+                                  + prefix.len + 1),
+                           locks->client->cluster->log);
     if (pool == NULL) {
         return NULL;
     }
