@@ -84,8 +84,7 @@ ngx_etcd_lock_busy(ngx_etcd_lock_t *lock, ngx_uint_t shared)
 
         if (permit->ngrants != 0
             && (!permit->mutex->shared
-                || ngx_etcd_lock_queue_others(&lock->lock_queue, permit->mutex)
-                   == NGX_BUSY))
+                || ngx_etcd_lock_queue_others(permit->mutex) == NGX_BUSY))
         {
             return 1;
         }

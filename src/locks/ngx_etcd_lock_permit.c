@@ -200,7 +200,7 @@ ngx_etcd_lock_join(ngx_etcd_lock_t *lock)
             continue;
         }
 
-        rc = ngx_etcd_lock_queue_others(&lock->lock_queue, permit->mutex);
+        rc = ngx_etcd_lock_queue_others(permit->mutex);
 
         if (rc == NGX_BUSY
             || (rc == NGX_AGAIN

@@ -371,9 +371,7 @@ ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
         if (!ngx_etcd_mirror_covers(&lock_queue->mirror, mutex->created)) {
             lock_queue->newer = 1;
 
-        } else if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->own,
-                                            mutex->created))
-        {
+        } else if (ngx_etcd_lock_queue_lost(mutex)) {
             mutex->handlers->gone(mutex);
         }
     }
@@ -578,52 +576,48 @@ ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
 }
 
 
-ngx_uint_t
-ngx_etcd_lock_queue_lost(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key,
-    int64_t created)
+/* Returns the key as the watch has reported it; NULL: it has not. */
+
+static ngx_etcd_mirror_entry_t *
+ngx_etcd_lock_queue_own(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_mirror_entry_t  *own;
 
-    if (!ngx_etcd_mirror_covers(&lock_queue->mirror, created)) {
-        return 0;
-    }
+    own = ngx_etcd_mirror_find(&mutex->lock_queue->mirror, &mutex->own);
 
-    own = ngx_etcd_mirror_find(&lock_queue->mirror, key);
-
-    return own == NULL || own->create_revision != created;
+    return (own != NULL && own->create_revision == mutex->created) ? own : NULL;
 }
 
 
 ngx_uint_t
-ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mutex_t *mutex)
+ngx_etcd_lock_queue_lost(ngx_etcd_mutex_t *mutex)
 {
-    int64_t                   created;
-    ngx_str_t                *key;
+    return ngx_etcd_mirror_covers(&mutex->lock_queue->mirror, mutex->created)
+           && ngx_etcd_lock_queue_own(mutex) == NULL;
+}
+
+
+ngx_uint_t
+ngx_etcd_lock_queue_won(ngx_etcd_mutex_t *mutex)
+{
     ngx_uint_t                before;
     ngx_etcd_mirror_t        *mirror;
     ngx_etcd_mirror_entry_t  *own, *other;
 
-    key = &mutex->own;
-    created = mutex->created;
-    mirror = &lock_queue->mirror;
-
-    if (!mirror->synced) {
-        return 0;
-    }
+    mirror = &mutex->lock_queue->mirror;
 
     /* a state with the own key has all earlier keys as well */
 
-    own = ngx_etcd_mirror_find(mirror, key);
+    own = ngx_etcd_lock_queue_own(mutex);
 
-    if (own == NULL || own->create_revision != created) {
+    if (!mirror->synced || own == NULL) {
         return 0;
     }
 
     before = 0;
 
     for (other = ngx_etcd_mirror_first(mirror);
-         other != NULL && other->create_revision <= created;
+         other != NULL && other->create_revision <= mutex->created;
          other = ngx_etcd_mirror_next(mirror, other))
     {
         if (mutex->shared
@@ -632,15 +626,15 @@ ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
             continue;
         }
 
-        if (other->create_revision < created
+        if (other->create_revision < mutex->created
             || (other != own
-                && ngx_memn2cmp(other->key.data, key->data, other->key.len,
-                                key->len) < 0))
+                && ngx_memn2cmp(other->key.data, own->key.data, other->key.len,
+                                own->key.len) < 0))
         {
             before++;
         }
 
-        if (before == lock_queue->permits) {
+        if (before == mutex->lock_queue->permits) {
             return 0;
         }
     }
@@ -650,21 +644,14 @@ ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
 
 
 ngx_int_t
-ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mutex_t *mutex)
+ngx_etcd_lock_queue_others(ngx_etcd_mutex_t *mutex)
 {
     ngx_etcd_mirror_t        *mirror;
-    ngx_etcd_mirror_entry_t  *own, *other;
+    ngx_etcd_mirror_entry_t  *other;
 
-    mirror = &lock_queue->mirror;
+    mirror = &mutex->lock_queue->mirror;
 
-    if (!mirror->synced) {
-        return NGX_AGAIN;
-    }
-
-    own = ngx_etcd_mirror_find(mirror, &mutex->own);
-
-    if (own == NULL || own->create_revision != mutex->created) {
+    if (!mirror->synced || ngx_etcd_lock_queue_own(mutex) == NULL) {
         return NGX_AGAIN;
     }
 

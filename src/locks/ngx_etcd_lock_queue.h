@@ -337,23 +337,17 @@ void ngx_etcd_lock_queue_put_next(ngx_etcd_lock_queue_t *lock_queue);
 ngx_etcd_mutex_t *ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
     ngx_etcd_mutex_state_e state);
 
-/*
- * Returns 1 if the key, which was put at that revision, is known to be gone.
- * The key is without the namespace, as below.
- */
-ngx_uint_t ngx_etcd_lock_queue_lost(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_str_t *key, int64_t created);
+/* Returns 1 if the key, which was put, is known to be gone. */
+ngx_uint_t ngx_etcd_lock_queue_lost(ngx_etcd_mutex_t *mutex);
 
-/* Returns 1 if the key is among the first ones. */
-ngx_uint_t ngx_etcd_lock_queue_won(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mutex_t *mutex);
+/* Returns 1 if the key is among the first ones of its lock queue. */
+ngx_uint_t ngx_etcd_lock_queue_won(ngx_etcd_mutex_t *mutex);
 
 /*
- * Tells whether the lock queue has keys that do not share the lock with this
+ * Tells whether its lock queue has keys that do not share the lock with this
  * one.  NGX_OK: no; NGX_BUSY: yes; NGX_AGAIN: not known.
  */
-ngx_int_t ngx_etcd_lock_queue_others(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mutex_t *mutex);
+ngx_int_t ngx_etcd_lock_queue_others(ngx_etcd_mutex_t *mutex);
 
 /* A key waits: the prefix is watched, and read while the watch is silent. */
 void ngx_etcd_lock_queue_wait(ngx_etcd_lock_queue_t *lock_queue);

@@ -13,8 +13,8 @@
 
 
 ngx_int_t
-ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mutex_t *mutex, Etcd__RangeResponse *response)
+ngx_etcd_lock_queue_place(ngx_etcd_mutex_t *mutex,
+    Etcd__RangeResponse *response)
 {
     size_t           i;
     ngx_int_t        order;
@@ -49,7 +49,7 @@ ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
     }
 
     if (found) {
-        return (before <= lock_queue->permits) ? NGX_OK : NGX_AGAIN;
+        return (before <= mutex->lock_queue->permits) ? NGX_OK : NGX_AGAIN;
     }
 
     return (response->more
@@ -112,7 +112,7 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
             continue;
         }
 
-        rc = ngx_etcd_lock_queue_place(lock_queue, mutex, response);
+        rc = ngx_etcd_lock_queue_place(mutex, response);
 
         if (rc == NGX_DECLINED) {
             mutex->handlers->gone(mutex);

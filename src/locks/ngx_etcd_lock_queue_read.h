@@ -27,8 +27,8 @@ ngx_uint_t ngx_etcd_lock_queue_alone(ngx_etcd_mutex_t *mutex,
  * Finds a waiting key among these.  NGX_OK: it holds one of the permits;
  * NGX_DECLINED: it does not exist; NGX_AGAIN: it waits.
  */
-ngx_int_t ngx_etcd_lock_queue_place(ngx_etcd_lock_queue_t *lock_queue,
-    ngx_etcd_mutex_t *mutex, Etcd__RangeResponse *response);
+ngx_int_t ngx_etcd_lock_queue_place(ngx_etcd_mutex_t *mutex,
+    Etcd__RangeResponse *response);
 
 /*
  * Reads the first keys if a key waits and the watch is silent.  NGX_OK: they

@@ -35,14 +35,6 @@ ngx_etcd_lock_reuse_left(ngx_etcd_lock_permit_t *permit)
 }
 
 
-static ngx_int_t
-ngx_etcd_lock_reuse_others(ngx_etcd_lock_permit_t *permit)
-{
-    return ngx_etcd_lock_queue_others(&permit->lock->lock_queue,
-                                      permit->mutex);
-}
-
-
 static void
 ngx_etcd_lock_reuse_timer(ngx_event_t *ev)
 {
@@ -69,7 +61,7 @@ ngx_etcd_lock_reuse_keep(ngx_etcd_lock_permit_t *permit)
         || ngx_exiting
         || locks->nkept >= NGX_ETCD_LOCK_MAX_KEPT
         || permit->mutex->state != NGX_ETCD_MUTEX_HELD
-        || ngx_etcd_lock_reuse_others(permit) == NGX_BUSY)
+        || ngx_etcd_lock_queue_others(permit->mutex) == NGX_BUSY)
     {
         return NGX_DECLINED;
     }
@@ -169,7 +161,7 @@ ngx_etcd_lock_reuse_state(ngx_etcd_lock_permit_t *permit)
 
     lock = permit->lock;
 
-    if (permit->over || ngx_etcd_lock_reuse_others(permit) == NGX_BUSY) {
+    if (permit->over || ngx_etcd_lock_queue_others(permit->mutex) == NGX_BUSY) {
         return NGX_DECLINED;
     }
 

@@ -400,8 +400,7 @@ ngx_etcd_mutex_written(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     } else {
         mutex->created = op->found;
 
-        if (ngx_etcd_lock_queue_lost(lock_queue, &mutex->own,
-                                     mutex->created)) {
+        if (ngx_etcd_lock_queue_lost(mutex)) {
 
             /* the watch has already reported the deletion */
 
@@ -502,7 +501,7 @@ ngx_etcd_mutex_checked(void *data, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    rc = ngx_etcd_lock_queue_place(mutex->lock_queue, mutex, response);
+    rc = ngx_etcd_lock_queue_place(mutex, response);
 
     if (rc == NGX_OK) {
         ngx_etcd_mutex_rest(mutex);
@@ -517,7 +516,7 @@ ngx_etcd_mutex_checked(void *data, ngx_etcd_grpc_status_e status,
         return;
     }
 
-    if (ngx_etcd_lock_queue_won(mutex->lock_queue, mutex)) {
+    if (ngx_etcd_lock_queue_won(mutex)) {
 
         /* etcd has earlier keys of which the watch has not told */
 
@@ -549,7 +548,7 @@ ngx_etcd_mutex_check(ngx_etcd_mutex_t *mutex)
 static void
 ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex)
 {
-    if (ngx_etcd_lock_queue_won(mutex->lock_queue, mutex)) {
+    if (ngx_etcd_lock_queue_won(mutex)) {
         ngx_etcd_mutex_check(mutex);
     }
 }

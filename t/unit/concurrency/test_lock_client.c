@@ -202,6 +202,7 @@ test_lock_client_place(ngx_pool_t *pool)
     mutex.created = 5;
 
     ngx_memzero(&lock_queue, sizeof(ngx_etcd_lock_queue_t));
+    mutex.lock_queue = &lock_queue;
 
     etcd__response_header__init(&header);
     header.revision = 7;
@@ -227,7 +228,7 @@ test_lock_client_place(ngx_pool_t *pool)
         lock_queue.permits = cases[i].permits;
         mutex.shared = cases[i].shared;
 
-        tap_check(ngx_etcd_lock_queue_place(&lock_queue, &mutex, &response)
+        tap_check(ngx_etcd_lock_queue_place(&mutex, &response)
                   == cases[i].rc);
     }
 
@@ -237,7 +238,7 @@ test_lock_client_place(ngx_pool_t *pool)
     mutex.shared = 0;
     response.n_kvs = 1;
 
-    tap_check(ngx_etcd_lock_queue_place(&lock_queue, &mutex, &response)
+    tap_check(ngx_etcd_lock_queue_place(&mutex, &response)
               == NGX_DECLINED);
 }
 
