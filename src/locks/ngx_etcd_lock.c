@@ -22,15 +22,9 @@
 static ngx_uint_t
 ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t             *q;
     ngx_etcd_lock_permit_t  *permit;
 
-    for (q = ngx_queue_head(&lock->permits);
-         q != ngx_queue_sentinel(&lock->permits);
-         q = ngx_queue_next(q))
-    {
-        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
-
+    ngx_etcd_queue_each(permit, &lock->permits, ngx_etcd_lock_permit_t, queue) {
         if (permit->mutex->state == NGX_ETCD_MUTEX_WAITING
             || (permit->mutex->state == NGX_ETCD_MUTEX_CHECKING
                 && !permit->mutex->shared))
@@ -52,7 +46,6 @@ ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
 static ngx_uint_t
 ngx_etcd_lock_busy(ngx_etcd_lock_t *lock, ngx_uint_t shared)
 {
-    ngx_queue_t             *q;
     ngx_etcd_grant_t        *grant;
     ngx_etcd_lock_permit_t  *permit;
 
@@ -65,23 +58,13 @@ ngx_etcd_lock_busy(ngx_etcd_lock_t *lock, ngx_uint_t shared)
                && lock->nwaiters >= lock->npermits - lock->nheld;
     }
 
-    for (q = ngx_queue_head(&lock->waiters);
-         q != ngx_queue_sentinel(&lock->waiters);
-         q = ngx_queue_next(q))
-    {
-        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
-
+    ngx_etcd_queue_each(grant, &lock->waiters, ngx_etcd_grant_t, queue) {
         if (!grant->shared) {
             return 1;
         }
     }
 
-    for (q = ngx_queue_head(&lock->permits);
-         q != ngx_queue_sentinel(&lock->permits);
-         q = ngx_queue_next(q))
-    {
-        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
-
+    ngx_etcd_queue_each(permit, &lock->permits, ngx_etcd_lock_permit_t, queue) {
         if (permit->ngrants != 0
             && (!permit->mutex->shared
                 || ngx_etcd_lock_queue_others(permit->mutex) == NGX_BUSY))

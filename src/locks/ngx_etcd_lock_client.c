@@ -223,25 +223,18 @@ static ngx_etcd_mutex_t *
 ngx_etcd_lock_client_youngest(ngx_etcd_lock_client_t *client, int64_t created)
 {
     uint64_t                now;
-    ngx_queue_t            *q, *m;
     ngx_etcd_mutex_t       *mutex, *youngest;
     ngx_etcd_lock_queue_t  *lock_queue;
 
     youngest = NULL;
     now = ngx_etcd_clock();
 
-    for (q = ngx_queue_head(&client->lock_queues);
-         q != ngx_queue_sentinel(&client->lock_queues);
-         q = ngx_queue_next(q))
+    ngx_etcd_queue_each(lock_queue, &client->lock_queues, ngx_etcd_lock_queue_t,
+                        queue)
     {
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
-
-        for (m = ngx_queue_head(&lock_queue->mutexes);
-             m != ngx_queue_sentinel(&lock_queue->mutexes);
-             m = ngx_queue_next(m))
+        ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t,
+                            queue)
         {
-            mutex = ngx_queue_data(m, ngx_etcd_mutex_t, queue);
-
             if (mutex->state != NGX_ETCD_MUTEX_HELD
                 || now - mutex->since < NGX_ETCD_LOCK_CLIENT_YOUNG
                 || (created != 0 && mutex->created != created)
@@ -308,17 +301,15 @@ ngx_etcd_lock_client_missing(ngx_etcd_session_t *session, int64_t created)
 static void
 ngx_etcd_lock_client_put_next(ngx_etcd_session_t *session)
 {
-    ngx_queue_t             *q;
+    ngx_etcd_lock_queue_t   *lock_queue;
     ngx_etcd_lock_client_t  *client;
 
     client = session->data;
 
-    for (q = ngx_queue_head(&client->lock_queues);
-         q != ngx_queue_sentinel(&client->lock_queues);
-         q = ngx_queue_next(q))
+    ngx_etcd_queue_each(lock_queue, &client->lock_queues, ngx_etcd_lock_queue_t,
+                        queue)
     {
-        ngx_etcd_lock_queue_put_next(ngx_queue_data(q, ngx_etcd_lock_queue_t,
-                                                    queue));
+        ngx_etcd_lock_queue_put_next(lock_queue);
     }
 }
 
@@ -333,21 +324,16 @@ ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session)
 static void
 ngx_etcd_lock_client_lease_lost(ngx_etcd_lock_client_t *client)
 {
-    ngx_queue_t            *q, *m;
+    ngx_etcd_mutex_t       *mutex;
     ngx_etcd_lock_queue_t  *lock_queue;
 
-    for (q = ngx_queue_head(&client->lock_queues);
-         q != ngx_queue_sentinel(&client->lock_queues);
-         q = ngx_queue_next(q))
+    ngx_etcd_queue_each(lock_queue, &client->lock_queues, ngx_etcd_lock_queue_t,
+                        queue)
     {
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
-
-        for (m = ngx_queue_head(&lock_queue->mutexes);
-             m != ngx_queue_sentinel(&lock_queue->mutexes);
-             m = ngx_queue_next(m))
+        ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t,
+                            queue)
         {
-            ngx_etcd_mutex_unleased(ngx_queue_data(m, ngx_etcd_mutex_t,
-                                                   queue));
+            ngx_etcd_mutex_unleased(mutex);
         }
 
         ngx_etcd_mutex_drop(&lock_queue->leaving, 0);
@@ -445,18 +431,15 @@ failed:
 void
 ngx_etcd_lock_client_destroy(ngx_etcd_lock_client_t *client)
 {
-    ngx_queue_t            *q;
     ngx_etcd_lock_queue_t  *lock_queue;
 
     ngx_etcd_event_stop(&client->timer);
 
     ngx_etcd_lock_client_search_stop(client);
 
-    for (q = ngx_queue_head(&client->lock_queues);
-         q != ngx_queue_sentinel(&client->lock_queues);
-         q = ngx_queue_next(q))
+    ngx_etcd_queue_each(lock_queue, &client->lock_queues, ngx_etcd_lock_queue_t,
+                        queue)
     {
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
         ngx_etcd_mutex_drop(&lock_queue->leaving, 1);
         ngx_etcd_lock_queue_stop_read(lock_queue);
     }
@@ -467,11 +450,9 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_client_t *client)
     ngx_etcd_txn_batch_done(&client->batch);
     ngx_etcd_watch_stream_destroy(client->stream);
 
-    for (q = ngx_queue_head(&client->lock_queues);
-         q != ngx_queue_sentinel(&client->lock_queues);
-         q = ngx_queue_next(q))
+    ngx_etcd_queue_each(lock_queue, &client->lock_queues, ngx_etcd_lock_queue_t,
+                        queue)
     {
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
         ngx_etcd_mirror_destroy(&lock_queue->mirror);
     }
 

@@ -179,22 +179,17 @@ static void
 ngx_etcd_lock_join(ngx_etcd_lock_t *lock)
 {
     ngx_int_t                rc;
-    ngx_queue_t             *q;
     ngx_etcd_lock_permit_t  *permit;
 
     if (lock->nshared == 0) {
         return;
     }
 
-    for (q = ngx_queue_head(&lock->permits);
-         q != ngx_queue_sentinel(&lock->permits);
-         q = ngx_queue_next(q))
-    {
+    ngx_etcd_queue_each(permit, &lock->permits, ngx_etcd_lock_permit_t, queue) {
+
         if (lock->nwaiters == 0 || !ngx_etcd_lock_first(lock)->shared) {
             return;
         }
-
-        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
         if (permit->ngrants == 0 || !permit->mutex->shared) {
             continue;
@@ -256,16 +251,11 @@ static void
 ngx_etcd_lock_expire(ngx_etcd_lock_t *lock, ngx_uint_t all,
     ngx_etcd_grant_state_e state)
 {
-    ngx_queue_t       *q, *next;
-    ngx_etcd_grant_t  *grant;
+    ngx_etcd_grant_t  *grant, *next;
 
-    for (q = ngx_queue_head(&lock->waiters);
-         q != ngx_queue_sentinel(&lock->waiters);
-         q = next)
+    ngx_etcd_queue_each_safe(grant, next, &lock->waiters, ngx_etcd_grant_t,
+                             queue)
     {
-        next = ngx_queue_next(q);
-        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
-
         if (all || grant->expired) {
             ngx_etcd_lock_decide(grant, state);
         }
@@ -426,19 +416,14 @@ ngx_etcd_lock_permit_add(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t             *q, *next;
-    ngx_etcd_lock_permit_t  *permit;
+    ngx_etcd_lock_permit_t  *permit, *next;
 
-    for (q = ngx_queue_head(&lock->permits);
-         q != ngx_queue_sentinel(&lock->permits);
-         q = next)
+    ngx_etcd_queue_each_safe(permit, next, &lock->permits,
+                             ngx_etcd_lock_permit_t, queue)
     {
         if (lock->npermits - lock->nheld - lock->nkept <= lock->nwaiters) {
             return;
         }
-
-        next = ngx_queue_next(q);
-        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
 
         if (permit->ngrants == 0 && !permit->kept) {
             ngx_etcd_lock_permit_remove(permit);
@@ -455,16 +440,11 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_lock_mismatch(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t             *q, *next;
-    ngx_etcd_lock_permit_t  *permit;
+    ngx_etcd_lock_permit_t  *permit, *next;
 
-    for (q = ngx_queue_head(&lock->permits);
-         q != ngx_queue_sentinel(&lock->permits);
-         q = next)
+    ngx_etcd_queue_each_safe(permit, next, &lock->permits,
+                             ngx_etcd_lock_permit_t, queue)
     {
-        next = ngx_queue_next(q);
-        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
-
         if (permit->ngrants == 0
             && !permit->kept
             && permit->mutex->shared != ngx_etcd_lock_first(lock)->shared)
@@ -513,18 +493,15 @@ ngx_etcd_lock_permit_adjust(ngx_etcd_lock_t *lock)
 void
 ngx_etcd_lock_permit_post(ngx_event_t *ev)
 {
-    ngx_queue_t      *q, *next;
-    ngx_etcd_lock_t  *lock;
+    ngx_etcd_lock_t         *lock;
+    ngx_etcd_lock_permit_t  *permit, *next;
 
     lock = ev->data;
 
-    for (q = ngx_queue_head(&lock->permits);
-         q != ngx_queue_sentinel(&lock->permits);
-         q = next)
+    ngx_etcd_queue_each_safe(permit, next, &lock->permits,
+                             ngx_etcd_lock_permit_t, queue)
     {
-        next = ngx_queue_next(q);
-        ngx_etcd_lock_permit_changed(ngx_queue_data(q, ngx_etcd_lock_permit_t,
-                                                    queue));
+        ngx_etcd_lock_permit_changed(permit);
     }
 
     if (lock->nwaiters != 0 || lock->npermits != 0) {

@@ -301,15 +301,9 @@ ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
 static ngx_etcd_mutex_t *
 ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
 {
-    ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
+    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
         if (ngx_etcd_str_equal(&mutex->own, name)) {
             return mutex;
         }
@@ -352,18 +346,13 @@ ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
 static void
 ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_queue_t       *q, *next;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_etcd_mutex_t  *mutex, *next;
 
     lock_queue->newer = 0;
 
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = next)
+    ngx_etcd_queue_each_safe(mutex, next, &lock_queue->mutexes,
+                             ngx_etcd_mutex_t, queue)
     {
-        next = ngx_queue_next(q);
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
         if (mutex->created == 0) {
             continue;
         }
@@ -381,7 +370,6 @@ ngx_etcd_lock_queue_missing(ngx_etcd_lock_queue_t *lock_queue)
 static void
 ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 {
-    ngx_queue_t            *q;
     ngx_etcd_mutex_t       *mutex;
     ngx_etcd_lock_queue_t  *lock_queue;
 
@@ -398,12 +386,7 @@ ngx_etcd_lock_queue_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
 
     ngx_etcd_lock_queue_missing(lock_queue);
 
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
+    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
         if (mutex->state == NGX_ETCD_MUTEX_WAITING) {
             mutex->handlers->look(mutex);
         }
@@ -508,15 +491,9 @@ ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 static void
 ngx_etcd_lock_queue_full(ngx_etcd_lock_queue_t *lock_queue)
 {
-    ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
+    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
         if (mutex->state == NGX_ETCD_MUTEX_PENDING) {
             mutex->handlers->full(mutex);
         }
@@ -558,15 +535,9 @@ ngx_etcd_mutex_t *
 ngx_etcd_lock_queue_first(ngx_etcd_lock_queue_t *lock_queue,
     ngx_etcd_mutex_state_e state)
 {
-    ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
+    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
         if (mutex->state == state) {
             return mutex;
         }

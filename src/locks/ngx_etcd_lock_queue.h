@@ -39,6 +39,7 @@
 #include <ngx_etcd_kv.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror_entry.h>
+#include <ngx_etcd_queue.h>
 #include <ngx_etcd_session.h>
 #include <ngx_etcd_txn_batch.h>
 #include <ngx_etcd_watch.h>

@@ -96,18 +96,12 @@ ngx_etcd_lock_queue_reconcile(ngx_etcd_lock_queue_t *lock_queue,
     Etcd__RangeResponse *response)
 {
     ngx_int_t                    rc;
-    ngx_queue_t                 *q;
     ngx_etcd_mutex_t            *mutex;
     ngx_etcd_lock_queue_poll_t  *poll;
 
     poll = &lock_queue->poll;
 
-    for (q = ngx_queue_head(&lock_queue->mutexes);
-         q != ngx_queue_sentinel(&lock_queue->mutexes);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
+    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
         if (mutex->state != NGX_ETCD_MUTEX_WAITING) {
             continue;
         }

@@ -132,19 +132,13 @@ ngx_etcd_lock_reuse_check(ngx_etcd_lock_permit_t *permit)
 void
 ngx_etcd_lock_reuse_ask(ngx_etcd_lock_t *lock)
 {
-    ngx_queue_t             *q;
     ngx_etcd_lock_permit_t  *permit;
 
     if (lock->nkept == 0 || lock->nwaiters == 0) {
         return;
     }
 
-    for (q = ngx_queue_head(&lock->permits);
-         q != ngx_queue_sentinel(&lock->permits);
-         q = ngx_queue_next(q))
-    {
-        permit = ngx_queue_data(q, ngx_etcd_lock_permit_t, queue);
-
+    ngx_etcd_queue_each(permit, &lock->permits, ngx_etcd_lock_permit_t, queue) {
         if (permit->kept && permit->read == NULL && !permit->over) {
             ngx_etcd_lock_reuse_check(permit);
         }

@@ -644,16 +644,11 @@ ngx_uint_t
 ngx_etcd_mutex_leaving(ngx_etcd_lock_queue_t *lock_queue)
 {
     ngx_uint_t         n;
-    ngx_queue_t       *q;
     ngx_etcd_mutex_t  *mutex;
 
     n = 0;
 
-    for (q = ngx_queue_head(&lock_queue->leaving);
-         q != ngx_queue_sentinel(&lock_queue->leaving);
-         q = ngx_queue_next(q))
-    {
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
+    ngx_etcd_queue_each(mutex, &lock_queue->leaving, ngx_etcd_mutex_t, queue) {
         n += !ngx_etcd_txn_op_waiting(&mutex->op);
     }
 
@@ -765,13 +760,9 @@ ngx_etcd_mutex_unleased(ngx_etcd_mutex_t *mutex)
 void
 ngx_etcd_mutex_drop(ngx_queue_t *queue, ngx_uint_t all)
 {
-    ngx_queue_t       *q, *next;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_etcd_mutex_t  *mutex, *next;
 
-    for (q = ngx_queue_head(queue); q != ngx_queue_sentinel(queue); q = next) {
-        next = ngx_queue_next(q);
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, queue);
-
+    ngx_etcd_queue_each_safe(mutex, next, queue, ngx_etcd_mutex_t, queue) {
         if (!all && mutex->writing
             && ngx_etcd_txn_batch_withdraw(&mutex->op) != NGX_OK)
         {

@@ -29,19 +29,12 @@ ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock)
 static void
 ngx_etcd_worker_locks_timer(ngx_event_t *ev)
 {
-    ngx_queue_t              *q, *next;
-    ngx_etcd_lock_t          *lock;
+    ngx_etcd_lock_t          *lock, *next;
     ngx_etcd_worker_locks_t  *locks;
 
     locks = ev->data;
 
-    for (q = ngx_queue_head(&locks->idle);
-         q != ngx_queue_sentinel(&locks->idle);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        lock = ngx_queue_data(q, ngx_etcd_lock_t, rest);
-
+    ngx_etcd_queue_each_safe(lock, next, &locks->idle, ngx_etcd_lock_t, rest) {
         if (locks->nidle <= NGX_ETCD_LOCK_MAX_IDLE
             && ngx_current_msec - lock->since < NGX_ETCD_LOCK_IDLE)
         {
