@@ -304,7 +304,7 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
     shares = 0;
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(r->pool, grant)) != NULL) {
+    while ((grant = ngx_etcd_grant_next(r->pool, r->main, grant)) != NULL) {
 
         if (grant->conf->name != lock->name
             || !ngx_etcd_str_equal(&grant->key, key))

@@ -27,7 +27,10 @@ ngx_http_etcd_lock_hold_end(ngx_http_etcd_lock_ctx_t *ctx)
 
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(ctx->request->pool, grant)) != NULL) {
+    while ((grant = ngx_etcd_grant_next(ctx->request->pool, ctx->request,
+                                        grant))
+           != NULL)
+    {
 
         if (ctx->hold != NULL && grant->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM) {
             ngx_etcd_lock_hold_add(ctx->hold, grant);
@@ -118,7 +121,10 @@ ngx_http_etcd_lock_hold_max(ngx_http_etcd_lock_ctx_t *ctx,
     max = 0;
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(ctx->request->pool, grant)) != NULL) {
+    while ((grant = ngx_etcd_grant_next(ctx->request->pool, ctx->request,
+                                        grant))
+           != NULL)
+    {
 
         if (grant->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
             || !ngx_etcd_lock_held(grant))

@@ -71,15 +71,20 @@ ngx_etcd_grant_add(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
 
 
 ngx_etcd_grant_t *
-ngx_etcd_grant_next(ngx_pool_t *pool, ngx_etcd_grant_t *grant)
+ngx_etcd_grant_next(ngx_pool_t *pool, void *owner, ngx_etcd_grant_t *grant)
 {
     ngx_pool_cleanup_t  *cln;
 
     cln = (grant != NULL) ? grant->cleanup->next : pool->cleanup;
 
     for ( /* void */ ; cln != NULL; cln = cln->next) {
+
         if (cln->handler == ngx_etcd_grant_cleanup) {
-            return cln->data;
+            grant = cln->data;
+
+            if (grant->owner == owner) {
+                return grant;
+            }
         }
     }
 
@@ -92,14 +97,11 @@ ngx_etcd_grant_find(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
 {
     ngx_etcd_grant_t  *grant;
 
-    for (grant = ngx_etcd_grant_next(pool, NULL);
-         grant != NULL;
-         grant = ngx_etcd_grant_next(pool, grant))
-    {
-        if (grant->owner == owner && grant->conf == conf) {
-            break;
-        }
-    }
+    grant = NULL;
+
+    do {
+        grant = ngx_etcd_grant_next(pool, owner, grant);
+    } while (grant != NULL && grant->conf != conf);
 
     return grant;
 }
@@ -110,13 +112,10 @@ ngx_etcd_grant_release(ngx_pool_t *pool, void *owner)
 {
     ngx_etcd_grant_t  *grant;
 
-    for (grant = ngx_etcd_grant_next(pool, NULL);
-         grant != NULL;
-         grant = ngx_etcd_grant_next(pool, grant))
-    {
-        if (grant->owner == owner) {
-            ngx_etcd_lock_end(grant);
-        }
+    grant = NULL;
+
+    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+        ngx_etcd_lock_end(grant);
     }
 }
 
@@ -381,9 +380,9 @@ ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner, ngx_log_t *log)
 
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
+    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
 
-        if (grant->owner != owner || !ngx_etcd_lock_found_lost(grant)) {
+        if (!ngx_etcd_lock_found_lost(grant)) {
             continue;
         }
 
@@ -435,8 +434,8 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     size = 0;
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
-        if (grant->owner == owner && grant->token != 0) {
+    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+        if (grant->token != 0) {
             size += sizeof(number);
         }
     }
@@ -456,8 +455,8 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     end = p + size;
     begin = end;
 
-    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
-        if (grant->owner != owner || grant->token == 0) {
+    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+        if (grant->token == 0) {
             continue;
         }
 
@@ -494,11 +493,7 @@ ngx_etcd_lock_variable_result(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     n = 0;
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
-
-        if (grant->owner != owner) {
-            continue;
-        }
+    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
 
         switch (grant->state) {
 
@@ -538,24 +533,22 @@ ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
     u_char            *p, *last;
-    ngx_uint_t         found;
     ngx_msec_t         waited;
     ngx_etcd_grant_t  *grant;
 
-    found = 0;
     waited = 0;
-    grant = NULL;
+    grant = ngx_etcd_grant_next(pool, owner, NULL);
 
-    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
-        if (grant->owner == owner) {
-            found = 1;
-            waited += grant->waited;
-        }
-    }
-
-    if (!found) {
+    if (grant == NULL) {
         v->not_found = 1;
         return NGX_OK;
+    }
+
+    for ( /* void */ ;
+         grant != NULL;
+         grant = ngx_etcd_grant_next(pool, owner, grant))
+    {
+        waited += grant->waited;
     }
 
     p = ngx_pnalloc(pool, NGX_INT64_LEN + sizeof(".000"));

@@ -35,8 +35,11 @@ extern ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[];
 ngx_etcd_grant_t *ngx_etcd_grant_add(ngx_pool_t *pool, void *owner,
     ngx_etcd_lock_conf_t *conf);
 
-/* Iterates over grants, the newest first, starting with NULL; NULL: no more. */
-ngx_etcd_grant_t *ngx_etcd_grant_next(ngx_pool_t *pool,
+/*
+ * Iterates over the grants of the owner, the newest first, starting with NULL;
+ * NULL: no more.
+ */
+ngx_etcd_grant_t *ngx_etcd_grant_next(ngx_pool_t *pool, void *owner,
     ngx_etcd_grant_t *grant);
 
 /* Returns the grant of a directive; NULL: there is none. */
