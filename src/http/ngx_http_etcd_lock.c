@@ -343,55 +343,6 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
 }
 
 
-/* A refused request releases the locks that it has got before. */
-
-static ngx_int_t
-ngx_http_etcd_lock_refuse(ngx_http_request_t *r, ngx_int_t status)
-{
-    if (ngx_http_etcd_header_add(r, ngx_http_etcd_lock_retry) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    ngx_http_etcd_lock_hold_release(r);
-
-    return status;
-}
-
-
-/* NGX_OK: the lock is held. */
-
-static ngx_int_t
-ngx_http_etcd_lock_result(void *owner, ngx_etcd_grant_t *grant)
-{
-    ngx_http_request_t *r = owner;
-
-    ngx_int_t                  rc;
-    ngx_http_etcd_loc_conf_t  *elcf;
-
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-
-    rc = ngx_etcd_grant_result(grant);
-
-    switch (rc) {
-
-    case NGX_OK:
-        return NGX_OK;
-
-    case NGX_AGAIN:
-        grant->changes = r->uri_changes;
-
-        ngx_http_etcd_pause(r);
-        return NGX_AGAIN;
-
-    case NGX_BUSY:
-        return ngx_http_etcd_lock_refuse(r, elcf->lock_status);
-
-    default:
-        return ngx_http_etcd_lock_refuse(r, elcf->lock_unavailable);
-    }
-}
-
-
 /* The answer of a status, unless an "error_page" is another one. */
 
 static ngx_int_t
@@ -430,6 +381,8 @@ ngx_http_etcd_lock_answer(ngx_http_request_t *r, ngx_int_t status)
 }
 
 
+/* A refused request releases the locks that it has got before. */
+
 ngx_int_t
 ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 {
@@ -444,7 +397,6 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
     owner.log = r->connection->log;
     owner.value = ngx_http_etcd_set_text;
     owner.take = ngx_http_etcd_lock_take;
-    owner.result = ngx_http_etcd_lock_result;
 
     rc = ngx_etcd_grant_take(&owner, elcf->locks);
 
@@ -453,26 +405,37 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
     case NGX_OK:
         return NGX_DECLINED;
 
+    case NGX_AGAIN:
+        owner.grant->changes = r->uri_changes;
+
+        ngx_http_etcd_pause(r);
+        return NGX_AGAIN;
+
+    case NGX_BUSY:
     case NGX_DECLINED:
-        if (r == r->main) {
+        rc = (rc == NGX_BUSY) ? (ngx_int_t) elcf->lock_status
+                              : (ngx_int_t) elcf->lock_unavailable;
+
+        if (ngx_http_etcd_header_add(r, ngx_http_etcd_lock_retry) == NGX_OK) {
             ngx_http_etcd_lock_hold_release(r);
+            return ngx_http_etcd_lock_answer(r, rc);
         }
 
-        return NGX_HTTP_BAD_REQUEST;
-
-    case NGX_ERROR:
-
-        /* NGX_ERROR of a subrequest would end the main request as well */
-
-        if (r == r->main) {
-            ngx_http_etcd_lock_hold_release(r);
-        }
-
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        rc = NGX_ERROR;
+        break;
 
     default:
-        return ngx_http_etcd_lock_answer(r, rc);
+        break;
     }
+
+    /* NGX_ERROR of a subrequest would end the main request as well */
+
+    if (r == r->main) {
+        ngx_http_etcd_lock_hold_release(r);
+    }
+
+    return (rc == NGX_ABORT) ? NGX_HTTP_BAD_REQUEST
+                             : NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 

@@ -23,14 +23,13 @@ static ngx_http_output_body_filter_pt    ngx_http_next_body_filter;
 static void
 ngx_http_etcd_lock_hold_end(ngx_http_etcd_lock_ctx_t *ctx)
 {
-    ngx_etcd_grant_t  *grant;
+    ngx_etcd_grant_t    *grant;
+    ngx_http_request_t  *r;
 
+    r = ctx->request;
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(ctx->request->pool, ctx->request,
-                                        grant))
-           != NULL)
-    {
+    while ((grant = ngx_etcd_grant_next(r->pool, r, grant)) != NULL) {
 
         if (ctx->hold != NULL && grant->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM) {
             ngx_etcd_lock_hold_add(ctx->hold, grant);
@@ -115,16 +114,15 @@ ngx_msec_t
 ngx_http_etcd_lock_hold_max(ngx_http_etcd_lock_ctx_t *ctx,
     ngx_http_upstream_t *u)
 {
-    ngx_msec_t         max, time;
-    ngx_etcd_grant_t  *grant;
+    ngx_msec_t           max, time;
+    ngx_etcd_grant_t    *grant;
+    ngx_http_request_t  *r;
 
     max = 0;
+    r = ctx->request;
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(ctx->request->pool, ctx->request,
-                                        grant))
-           != NULL)
-    {
+    while ((grant = ngx_etcd_grant_next(r->pool, r, grant)) != NULL) {
 
         if (grant->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
             || !ngx_etcd_lock_held(grant))

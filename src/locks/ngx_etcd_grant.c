@@ -148,7 +148,7 @@ ngx_etcd_grant_value(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock,
                   "etcd: key \"%V\" of lock \"%V\" is empty",
                   &lock->key, &lock->name->name);
 
-    return NGX_DECLINED;
+    return NGX_ABORT;
 }
 
 
@@ -307,9 +307,11 @@ ngx_etcd_grant_one(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock)
         }
     }
 
-    rc = owner->result(owner->owner, grant);
+    owner->grant = grant;
 
-    if (rc != NGX_OK && rc != NGX_AGAIN && rc != NGX_DONE) {
+    rc = ngx_etcd_grant_result(grant);
+
+    if (rc != NGX_OK && rc != NGX_AGAIN) {
         ngx_etcd_refusal_set(owner->pool,
                              grant->refusal ? grant->refusal
                                             : NGX_ETCD_REFUSAL_LOCK_LOST);

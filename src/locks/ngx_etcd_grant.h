@@ -68,9 +68,7 @@ typedef struct {
     ngx_etcd_grant_t          *(*take)(void *owner, ngx_etcd_lock_conf_t *conf,
                                        ngx_str_t *key, ngx_uint_t shared);
 
-    /* NGX_OK: the lock is held; else what the phase returns */
-    ngx_int_t                  (*result)(void *owner,
-                                         ngx_etcd_grant_t *grant);
+    ngx_etcd_grant_t            *grant;        /* of NGX_AGAIN */
 } ngx_etcd_grant_owner_t;
 
 /*
@@ -81,8 +79,9 @@ typedef struct {
  *
  *     NGX_OK        all locks are held
  *     NGX_ERROR     take() has failed, or no memory
- *     NGX_DECLINED  a key is empty, which was logged
- *     other         what result() returned
+ *     NGX_ABORT     a key is empty, which was logged
+ *     other         what ngx_etcd_grant_result() says of the first lock that is
+ *                   not held
  */
 ngx_int_t ngx_etcd_grant_take(ngx_etcd_grant_owner_t *owner,
     ngx_array_t *locks);

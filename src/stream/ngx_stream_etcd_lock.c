@@ -112,33 +112,6 @@ ngx_stream_etcd_lock_gone(void *data)
 }
 
 
-/* NGX_OK: the lock is held. */
-
-static ngx_int_t
-ngx_stream_etcd_lock_result(void *owner, ngx_etcd_grant_t *grant)
-{
-    ngx_stream_session_t *s = owner;
-
-    ngx_int_t  rc;
-
-    rc = ngx_etcd_grant_result(grant);
-
-    switch (rc) {
-
-    case NGX_OK:
-        return NGX_OK;
-
-    case NGX_AGAIN:
-        s->connection->log->action = "waiting for a lock";
-
-        return ngx_stream_etcd_pause(s, ngx_stream_etcd_lock_gone, s);
-
-    default:
-        return NGX_STREAM_SERVICE_UNAVAILABLE;
-    }
-}
-
-
 ngx_int_t
 ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 {
@@ -153,7 +126,6 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
     owner.log = s->connection->log;
     owner.value = ngx_stream_etcd_set_text;
     owner.take = ngx_stream_etcd_lock_take;
-    owner.result = ngx_stream_etcd_lock_result;
 
     rc = ngx_etcd_grant_take(&owner, escf->locks);
 
@@ -162,14 +134,26 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
     case NGX_OK:
         return NGX_DECLINED;
 
-    case NGX_DONE:
-        return NGX_DONE;
+    case NGX_AGAIN:
+        s->connection->log->action = "waiting for a lock";
 
-    case NGX_DECLINED:
+        rc = ngx_stream_etcd_pause(s, ngx_stream_etcd_lock_gone, s);
+
+        if (rc == NGX_DONE) {
+            return NGX_DONE;
+        }
+
+        break;
+
+    case NGX_ABORT:
         rc = NGX_STREAM_BAD_REQUEST;
         break;
 
+    case NGX_ERROR:
+        break;
+
     default:
+        rc = NGX_STREAM_SERVICE_UNAVAILABLE;
         break;
     }
 
