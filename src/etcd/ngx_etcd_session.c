@@ -49,7 +49,9 @@ ngx_etcd_session_renewed(ngx_etcd_lease_t *lease)
                       &cluster->conf->name, &session->name, lease->id);
     }
 
-    session->renewed(session);
+    if (session->renewed != NULL) {
+        session->renewed(session);
+    }
 }
 
 

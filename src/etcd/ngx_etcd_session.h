@@ -119,7 +119,7 @@ struct ngx_etcd_session_s {
      */
     void                       (*refused)(ngx_etcd_session_t *session);
 
-    /* the deadline of the lease has moved */
+    /* The deadline of the lease has moved.  May be NULL. */
     void                       (*renewed)(ngx_etcd_session_t *session);
 
     /*

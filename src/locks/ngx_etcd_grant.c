@@ -16,27 +16,6 @@
 #define NGX_ETCD_LOCK_SEGMENT_DIGEST  32
 
 
-static ngx_int_t ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool,
-    void *owner, ngx_variable_value_t *v);
-static ngx_int_t ngx_etcd_lock_variable_result(ngx_str_t *name,
-    ngx_pool_t *pool, void *owner, ngx_variable_value_t *v);
-static ngx_int_t ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool,
-    void *owner, ngx_variable_value_t *v);
-
-
-ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
-
-    { ngx_string("etcd_lock_token"), ngx_etcd_lock_variable_token },
-    { ngx_string("etcd_lock_result"), ngx_etcd_lock_variable_result },
-
-    /* the former name of the result, which a directive has, too */
-    { ngx_string("etcd_lock_status"), ngx_etcd_lock_variable_result },
-
-    { ngx_string("etcd_lock_wait"), ngx_etcd_lock_variable_wait },
-    { ngx_null_string, NULL }
-};
-
-
 static void
 ngx_etcd_grant_cleanup(void *data)
 {
@@ -481,10 +460,13 @@ static ngx_int_t
 ngx_etcd_lock_variable_result(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
-    ngx_uint_t         i, n;
+    ngx_uint_t         n;
     ngx_etcd_grant_t  *grant;
 
+    /* by state */
+
     static ngx_str_t  names[] = {
+        ngx_null_string,
         ngx_null_string,
         ngx_string("acquired"),
         ngx_string("timeout"),
@@ -496,32 +478,8 @@ ngx_etcd_lock_variable_result(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     grant = NULL;
 
     while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
-
-        switch (grant->state) {
-
-        case NGX_ETCD_GRANT_HELD:
-        case NGX_ETCD_GRANT_ENDED:
-            i = 1;
-            break;
-
-        case NGX_ETCD_GRANT_TIMEOUT:
-            i = 2;
-            break;
-
-        case NGX_ETCD_GRANT_UNAVAILABLE:
-            i = 3;
-            break;
-
-        case NGX_ETCD_GRANT_LOST:
-            i = 4;
-            break;
-
-        default:
-            i = 0;
-            break;
-        }
-
-        n = ngx_max(n, i);
+        n = ngx_max(n, (grant->state == NGX_ETCD_GRANT_ENDED)
+                       ? NGX_ETCD_GRANT_HELD : grant->state);
     }
 
     ngx_etcd_variable_value(name, v, names[n].data, names[n].len);
@@ -564,3 +522,16 @@ ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool, void *owner,
 
     return NGX_OK;
 }
+
+
+ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[] = {
+
+    { ngx_string("etcd_lock_token"), ngx_etcd_lock_variable_token },
+    { ngx_string("etcd_lock_result"), ngx_etcd_lock_variable_result },
+
+    /* the former name of the result, which a directive has, too */
+    { ngx_string("etcd_lock_status"), ngx_etcd_lock_variable_result },
+
+    { ngx_string("etcd_lock_wait"), ngx_etcd_lock_variable_wait },
+    { ngx_null_string, NULL }
+};

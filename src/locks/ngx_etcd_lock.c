@@ -11,7 +11,6 @@
 #include <ngx_etcd_lock.h>
 #include <ngx_etcd_lock_permit.h>
 #include <ngx_etcd_lock_reuse.h>
-#include <ngx_etcd_worker_locks.h>
 
 
 /*
@@ -22,18 +21,15 @@
 static ngx_uint_t
 ngx_etcd_lock_contended(ngx_etcd_lock_t *lock)
 {
-    ngx_etcd_lock_permit_t  *permit;
+    ngx_etcd_mutex_t       *mutex;
+    ngx_etcd_lock_queue_t  *lock_queue;
 
-    ngx_etcd_queue_each(permit, &lock->permits, ngx_etcd_lock_permit_t, queue) {
-        if (permit->mutex->state == NGX_ETCD_MUTEX_WAITING
-            || (permit->mutex->state == NGX_ETCD_MUTEX_CHECKING
-                && !permit->mutex->shared))
-        {
-            return 1;
-        }
-    }
+    lock_queue = &lock->lock_queue;
+    mutex = ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_CHECKING);
 
-    return 0;
+    return (mutex != NULL && !mutex->shared)
+           || ngx_etcd_lock_queue_first(lock_queue, NGX_ETCD_MUTEX_WAITING)
+              != NULL;
 }
 
 
@@ -86,6 +82,9 @@ ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant, ngx_etcd_refusal_e refusal,
     ngx_etcd_lock_report(grant, refusal, log);
 
     (void) ngx_atomic_fetch_add(&grant->lock->name->stats->timeouts, 1);
+
+    ngx_post_event(&grant->lock->post, &ngx_posted_events);
+    grant->lock = NULL;
 
     return NGX_DECLINED;
 }
@@ -173,12 +172,7 @@ ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
 
     grant->state = NGX_ETCD_GRANT_WAITING;
     grant->since = ngx_current_msec;
-    grant->opened = 0;
     grant->expired = (grant->conf->wait == 0);
-    grant->asked = 0;
-
-    ngx_memzero(&grant->event, sizeof(ngx_event_t));
-    ngx_memzero(&grant->timer, sizeof(ngx_event_t));
 
     ngx_etcd_event_init(&grant->event, ngx_etcd_lock_event, grant, log);
     ngx_etcd_event_init(&grant->timer, ngx_etcd_lock_timer, grant, log);
@@ -192,49 +186,9 @@ ngx_etcd_lock_wait(ngx_etcd_grant_t *grant, ngx_log_t *log)
 }
 
 
-static ngx_int_t
-ngx_etcd_lock_enter(ngx_etcd_grant_t *grant, ngx_log_t *log)
-{
-    ngx_etcd_conf_t          *ecf;
-    ngx_etcd_lock_t          *lock;
-    ngx_etcd_worker_locks_t  *locks;
-
-    lock = grant->lock;
-    locks = lock->locks;
-    ecf = locks->conf;
-
-    if (grant->conf->wait == 0 && ngx_etcd_lock_busy(lock, grant->shared)) {
-        return ngx_etcd_lock_refuse(grant, NGX_ETCD_REFUSAL_LOCK_HELD, log);
-    }
-
-    if (lock->nwaiters >= grant->conf->queue
-        || locks->waiting >= ecf->lock_waiters)
-    {
-        return ngx_etcd_lock_refuse(grant, NGX_ETCD_REFUSAL_LOCK_QUEUE_FULL,
-                                    log);
-    }
-
-    ngx_etcd_lock_client_start(locks->client);
-    ngx_etcd_worker_locks_use(lock);
-
-    ngx_etcd_lock_wait(grant, log);
-    ngx_etcd_lock_reuse_ask(lock);
-    ngx_etcd_lock_permit_adjust(lock);
-
-    if (grant->state == NGX_ETCD_GRANT_HELD) {
-        ngx_delete_posted_event(&grant->event);
-        grant->opened = 1;
-        return NGX_OK;
-    }
-
-    return NGX_AGAIN;
-}
-
-
 ngx_int_t
 ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_log_t *log)
 {
-    ngx_int_t                 rc;
     ngx_etcd_lock_t          *lock;
     ngx_etcd_lock_name_t     *name;
     ngx_etcd_worker_locks_t  *locks;
@@ -254,14 +208,31 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_log_t *log)
 
     grant->lock = lock;
 
-    rc = ngx_etcd_lock_enter(grant, log);
-
-    if (rc == NGX_DECLINED) {
-        grant->lock = NULL;
-        ngx_post_event(&lock->post, &ngx_posted_events);
+    if (grant->conf->wait == 0 && ngx_etcd_lock_busy(lock, grant->shared)) {
+        return ngx_etcd_lock_refuse(grant, NGX_ETCD_REFUSAL_LOCK_HELD, log);
     }
 
-    return rc;
+    if (lock->nwaiters >= grant->conf->queue
+        || locks->waiting >= name->cluster->lock_waiters)
+    {
+        return ngx_etcd_lock_refuse(grant, NGX_ETCD_REFUSAL_LOCK_QUEUE_FULL,
+                                    log);
+    }
+
+    ngx_etcd_lock_client_start(locks->client);
+    ngx_etcd_worker_locks_use(lock);
+
+    ngx_etcd_lock_wait(grant, log);
+    ngx_etcd_lock_reuse_ask(lock);
+    ngx_etcd_lock_permit_adjust(lock);
+
+    if (grant->state == NGX_ETCD_GRANT_HELD) {
+        ngx_delete_posted_event(&grant->event);
+        grant->opened = 1;
+        return NGX_OK;
+    }
+
+    return NGX_AGAIN;
 }
 
 

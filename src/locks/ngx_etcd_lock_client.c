@@ -27,15 +27,12 @@ static ngx_uint_t
 ngx_etcd_lock_client_watch(ngx_etcd_lock_client_t *client)
 {
     uint64_t           now;
-    ngx_queue_t       *q;
-    ngx_etcd_mutex_t  *mutex;
+    ngx_etcd_mutex_t  *mutex, *next;
 
     now = ngx_etcd_clock();
 
-    while (!ngx_queue_empty(&client->young)) {
-        q = ngx_queue_head(&client->young);
-        mutex = ngx_queue_data(q, ngx_etcd_mutex_t, age);
-
+    ngx_etcd_queue_each_safe(mutex, next, &client->young, ngx_etcd_mutex_t, age)
+    {
         if (now - mutex->since < NGX_ETCD_LOCK_CLIENT_YOUNG) {
             return 1;
         }
@@ -57,9 +54,9 @@ static ngx_uint_t
 ngx_etcd_lock_client_read(ngx_etcd_lock_client_t *client)
 {
     ngx_str_t               reason;
-    ngx_uint_t              n, lags, more;
-    ngx_queue_t            *q, *next, *last;
-    ngx_etcd_lock_queue_t  *lock_queue;
+    ngx_uint_t              n, lags, more, over;
+    ngx_queue_t            *last;
+    ngx_etcd_lock_queue_t  *lock_queue, *next;
 
     n = 0;
     lags = 0;
@@ -67,14 +64,10 @@ ngx_etcd_lock_client_read(ngx_etcd_lock_client_t *client)
 
     last = ngx_queue_last(&client->lock_queues);
 
-    for (q = ngx_queue_head(&client->lock_queues);
-         q != ngx_queue_sentinel(&client->lock_queues);
-         q = next)
+    ngx_etcd_queue_each_safe(lock_queue, next, &client->lock_queues,
+                             ngx_etcd_lock_queue_t, queue)
     {
-        next = (q != last) ? ngx_queue_next(q)
-                           : ngx_queue_sentinel(&client->lock_queues);
-
-        lock_queue = ngx_queue_data(q, ngx_etcd_lock_queue_t, queue);
+        over = (&lock_queue->queue == last);
 
         lags |= ngx_etcd_lock_queue_lags(lock_queue);
 
@@ -88,9 +81,13 @@ ngx_etcd_lock_client_read(ngx_etcd_lock_client_t *client)
         if (n < NGX_ETCD_LOCK_CLIENT_READS
             && ngx_etcd_lock_queue_read(lock_queue) == NGX_OK)
         {
-            ngx_queue_remove(q);
-            ngx_queue_insert_tail(&client->lock_queues, q);
+            ngx_queue_remove(&lock_queue->queue);
+            ngx_queue_insert_tail(&client->lock_queues, &lock_queue->queue);
             n++;
+        }
+
+        if (over) {
+            break;
         }
     }
 
@@ -267,14 +264,8 @@ ngx_etcd_lock_client_witness(ngx_etcd_session_t *session, ngx_str_t *key,
     client = session->data;
     mutex = ngx_etcd_lock_client_youngest(client, 0);
 
-    if (mutex == NULL) {
-        *key = client->prefix;
-        *created = 0;
-        return;
-    }
-
-    *key = mutex->key;
-    *created = mutex->created;
+    *key = (mutex != NULL) ? mutex->key : client->prefix;
+    *created = (mutex != NULL) ? mutex->created : 0;
 }
 
 
@@ -311,13 +302,6 @@ ngx_etcd_lock_client_put_next(ngx_etcd_session_t *session)
     {
         ngx_etcd_lock_queue_put_next(lock_queue);
     }
-}
-
-
-static void
-ngx_etcd_lock_client_renewed(ngx_etcd_session_t *session)
-{
-    /* the mutexes read the deadline when they need it */
 }
 
 
@@ -414,7 +398,6 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     session->missing = ngx_etcd_lock_client_missing;
     session->held = ngx_etcd_lock_client_put_next;
     session->refused = ngx_etcd_lock_client_put_next;
-    session->renewed = ngx_etcd_lock_client_renewed;
     session->lost = ngx_etcd_lock_client_lost;
     session->data = client;
 

@@ -16,9 +16,7 @@
 /* the parameters; those here must be equal in all directives of a name */
 
 typedef struct {
-    ngx_uint_t              permits;
-    ngx_uint_t              reuse;
-    ngx_msec_t              keep;
+    ngx_etcd_lock_name_t    name;
     ngx_uint_t              current;       /* "reuse=" is there */
     ngx_uint_t              former;        /* "handoff=" or "linger=" is */
     ngx_etcd_lock_conf_t   *lock;
@@ -86,8 +84,8 @@ ngx_etcd_lock_reuse(ngx_conf_t *cf, ngx_etcd_option_t *option,
     }
 
     shared->current = 1;
-    shared->reuse = n;
-    shared->keep = keep;
+    shared->name.reuse = n;
+    shared->name.keep = keep;
 
     return NGX_CONF_OK;
 }
@@ -110,7 +108,7 @@ ngx_etcd_lock_handoff(ngx_conf_t *cf, ngx_etcd_option_t *option,
     }
 
     shared->former = 1;
-    shared->reuse = n + 1;
+    shared->name.reuse = n + 1;
 
     return NGX_CONF_OK;
 }
@@ -131,7 +129,7 @@ ngx_etcd_lock_linger(ngx_conf_t *cf, ngx_etcd_option_t *option,
     }
 
     shared->former = 1;
-    shared->keep = n;
+    shared->name.keep = n;
 
     return NGX_CONF_OK;
 }
@@ -159,7 +157,7 @@ static ngx_etcd_option_t  ngx_etcd_lock_options[] = {
       .otherwise = "it must be between 1 and 2147483647" },
 
     { .name = ngx_string("permits="), .type = NGX_ETCD_OPTION_NUMBER,
-      .offset = offsetof(ngx_etcd_lock_shared_t, permits),
+      .offset = offsetof(ngx_etcd_lock_shared_t, name.permits),
       .min = 1, .max = NGX_ETCD_LOCK_MAX_PERMITS,
       .otherwise = "it must be between 1 and 1000000" },
 
@@ -185,8 +183,10 @@ static ngx_etcd_option_t  ngx_etcd_lock_options[] = {
 };
 
 
+/* Directives with one name have to agree. */
+
 static ngx_etcd_lock_name_t *
-ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name)
+ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_etcd_lock_name_t *name)
 {
     ngx_uint_t              i;
     ngx_etcd_conf_t        *ecf;
@@ -200,53 +200,39 @@ ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_str_t *name)
     names = ecf->locks.elts;
 
     for (i = 0; i < ecf->locks.nelts; i++) {
-        if (ngx_etcd_str_equal(&names[i]->name, name)) {
+
+        if (!ngx_etcd_str_equal(&names[i]->name, &name->name)) {
+            continue;
+        }
+
+        if (names[i]->permits == name->permits
+            && names[i]->reuse == name->reuse
+            && names[i]->keep == name->keep
+            && names[i]->keyed == name->keyed)
+        {
             return names[i];
         }
+
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "lock \"%V\" differs from its definition in "
+                           "%s:%ui in \"permits=\", \"reuse=\", or in having "
+                           "a key",
+                           &name->name, names[i]->file, names[i]->line);
+
+        return NULL;
     }
 
-    new = ngx_pcalloc(cf->pool, sizeof(ngx_etcd_lock_name_t));
+    new = ngx_palloc(cf->pool, sizeof(ngx_etcd_lock_name_t));
     if (new == NULL) {
         return NULL;
     }
 
-    new->name = *name;
+    *new = *name;
     new->cluster = ecf;
 
     ecf->coordinates = 1;
 
     return (ngx_etcd_conf_push(&ecf->locks, new) == NGX_OK) ? new : NULL;
-}
-
-
-static char *
-ngx_etcd_lock_agree(ngx_conf_t *cf, ngx_etcd_lock_name_t *name,
-    ngx_etcd_lock_shared_t *shared, ngx_uint_t keyed)
-{
-    if (name->file == NULL) {
-        name->permits = shared->permits;
-        name->reuse = shared->reuse;
-        name->keep = shared->keep;
-        name->keyed = keyed;
-        name->file = cf->conf_file->file.name.data;
-        name->line = cf->conf_file->line;
-        return NGX_CONF_OK;
-    }
-
-    if (name->permits == shared->permits
-        && name->reuse == shared->reuse
-        && name->keep == shared->keep
-        && name->keyed == keyed)
-    {
-        return NGX_CONF_OK;
-    }
-
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "lock \"%V\" differs from its definition in %s:%ui in "
-                       "\"permits=\", \"reuse=\", or in having a key",
-                       &name->name, name->file, name->line);
-
-    return NGX_CONF_ERROR;
 }
 
 
@@ -268,18 +254,18 @@ ngx_etcd_lock_fits(ngx_conf_t *cf, ngx_etcd_lock_shared_t *shared)
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "\"handoff=\" and \"linger=\" of \"etcd_lock\" are "
                            "deprecated, use \"reuse=%ui,%Mms\" instead",
-                           shared->reuse, shared->keep);
+                           shared->name.reuse, shared->name.keep);
     }
 
-    if (shared->keep != 0 && lock->wait == 0) {
+    if (shared->name.keep != 0 && lock->wait == 0) {
         return "has a TIME in \"reuse=\" without \"wait=\"";
     }
 
-    if (shared->keep != 0 && shared->permits != 1) {
+    if (shared->name.keep != 0 && shared->name.permits != 1) {
         return "has both a TIME in \"reuse=\" and \"permits=\"";
     }
 
-    if (lock->sharing.len != 0 && shared->permits != 1) {
+    if (lock->sharing.len != 0 && shared->name.permits != 1) {
         return "has both \"shared=\" and \"permits=\"";
     }
 
@@ -303,8 +289,8 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
     ngx_memzero(&shared, sizeof(ngx_etcd_lock_shared_t));
 
     shared.lock = lock;
-    shared.permits = 1;
-    shared.reuse = 1;
+    shared.name.permits = 1;
+    shared.name.reuse = 1;
 
     lock->queue = NGX_ETCD_LOCK_QUEUE;
 
@@ -339,7 +325,12 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         return rv;
     }
 
-    lock->name = ngx_etcd_lock_name_get(cf, &value[1]);
+    shared.name.name = value[1];
+    shared.name.keyed = (lock->key.len != 0);
+    shared.name.file = cf->conf_file->file.name.data;
+    shared.name.line = cf->conf_file->line;
+
+    lock->name = ngx_etcd_lock_name_get(cf, &shared.name);
     if (lock->name == NULL) {
         return NGX_CONF_ERROR;
     }
@@ -352,7 +343,7 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
 
     lock->name->shared |= (lock->sharing.len != 0);
 
-    return ngx_etcd_lock_agree(cf, lock->name, &shared, lock->key.len != 0);
+    return NGX_CONF_OK;
 }
 
 

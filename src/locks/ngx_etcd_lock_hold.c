@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock_hold.h>
-#include <ngx_etcd_worker_locks.h>
 
 
 #define NGX_ETCD_LOCK_HOLD_BUFFER  4096
@@ -51,15 +50,13 @@ ngx_etcd_lock_hold_create(void)
 {
     ngx_etcd_lock_hold_t  *hold;
 
-    hold = ngx_alloc(sizeof(ngx_etcd_lock_hold_t), ngx_cycle->log);
+    hold = ngx_calloc(sizeof(ngx_etcd_lock_hold_t), ngx_cycle->log);
     if (hold == NULL) {
         return NULL;
     }
 
     ngx_queue_init(&hold->peers);
     ngx_queue_init(&hold->locks);
-
-    hold->detached = 0;
 
     return hold;
 }
@@ -112,12 +109,12 @@ ngx_etcd_lock_hold_remove(ngx_etcd_lock_held_t *held)
 static void
 ngx_etcd_lock_hold_destroy(ngx_etcd_lock_hold_t *hold)
 {
-    ngx_queue_t  *q;
+    ngx_etcd_lock_peer_t  *peer, *next;
 
-    while (!ngx_queue_empty(&hold->peers)) {
-        q = ngx_queue_head(&hold->peers);
-        ngx_etcd_lock_hold_close(ngx_queue_data(q, ngx_etcd_lock_peer_t,
-                                                queue));
+    ngx_etcd_queue_each_safe(peer, next, &hold->peers, ngx_etcd_lock_peer_t,
+                             queue)
+    {
+        ngx_etcd_lock_hold_close(peer);
     }
 
     ngx_free(hold);
@@ -127,7 +124,7 @@ ngx_etcd_lock_hold_destroy(ngx_etcd_lock_hold_t *hold)
 static void
 ngx_etcd_lock_hold_over(ngx_etcd_lock_peer_t *peer)
 {
-    ngx_queue_t           *q;
+    ngx_etcd_lock_held_t  *held, *next;
     ngx_etcd_lock_hold_t  *hold;
 
     hold = peer->hold;
@@ -138,10 +135,10 @@ ngx_etcd_lock_hold_over(ngx_etcd_lock_peer_t *peer)
         return;
     }
 
-    while (!ngx_queue_empty(&hold->locks)) {
-        q = ngx_queue_head(&hold->locks);
-        ngx_etcd_lock_hold_remove(ngx_queue_data(q, ngx_etcd_lock_held_t,
-                                                 queue));
+    ngx_etcd_queue_each_safe(held, next, &hold->locks, ngx_etcd_lock_held_t,
+                             queue)
+    {
+        ngx_etcd_lock_hold_remove(held);
     }
 
     if (hold->detached) {

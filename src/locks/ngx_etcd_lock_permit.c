@@ -320,11 +320,12 @@ ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
 void
 ngx_etcd_lock_permit_lose(ngx_etcd_lock_permit_t *permit)
 {
-    ngx_queue_t  *q;
+    ngx_etcd_grant_t  *grant, *next;
 
-    while (!ngx_queue_empty(&permit->grants)) {
-        q = ngx_queue_head(&permit->grants);
-        ngx_etcd_lock_lose(ngx_queue_data(q, ngx_etcd_grant_t, queue));
+    ngx_etcd_queue_each_safe(grant, next, &permit->grants, ngx_etcd_grant_t,
+                             queue)
+    {
+        ngx_etcd_lock_lose(grant);
     }
 
     ngx_etcd_lock_permit_remove(permit);

@@ -298,21 +298,6 @@ ngx_etcd_lock_queue_changed(ngx_etcd_mirror_t *mirror,
 }
 
 
-static ngx_etcd_mutex_t *
-ngx_etcd_lock_queue_find(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *name)
-{
-    ngx_etcd_mutex_t  *mutex;
-
-    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
-        if (ngx_etcd_str_equal(&mutex->own, name)) {
-            return mutex;
-        }
-    }
-
-    return NULL;
-}
-
-
 /* the deletion of a key of this client is valid even if the list is not */
 
 static void
@@ -327,13 +312,15 @@ ngx_etcd_lock_queue_removed(ngx_etcd_mirror_t *mirror,
 
     ngx_etcd_lock_queue_heard(lock_queue);
 
-    mutex = ngx_etcd_lock_queue_find(lock_queue, &entry->key);
+    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
 
-    if (mutex != NULL
-        && mutex->created != 0
-        && mutex->created < entry->mod_revision)
-    {
-        mutex->handlers->gone(mutex);
+        if (ngx_etcd_str_equal(&mutex->own, &entry->key)
+            && mutex->created != 0
+            && mutex->created < entry->mod_revision)
+        {
+            mutex->handlers->gone(mutex);
+            break;
+        }
     }
 }
 
@@ -488,19 +475,6 @@ ngx_etcd_lock_queue_watch(ngx_etcd_lock_queue_t *lock_queue)
 }
 
 
-static void
-ngx_etcd_lock_queue_full(ngx_etcd_lock_queue_t *lock_queue)
-{
-    ngx_etcd_mutex_t  *mutex;
-
-    ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t, queue) {
-        if (mutex->state == NGX_ETCD_MUTEX_PENDING) {
-            mutex->handlers->full(mutex);
-        }
-    }
-}
-
-
 void
 ngx_etcd_lock_queue_put_next(ngx_etcd_lock_queue_t *lock_queue)
 {
@@ -510,7 +484,15 @@ ngx_etcd_lock_queue_put_next(ngx_etcd_lock_queue_t *lock_queue)
     session = &lock_queue->client->session;
 
     if (session->state == NGX_ETCD_SESSION_WAITING && session->full) {
-        ngx_etcd_lock_queue_full(lock_queue);
+
+        ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t,
+                            queue)
+        {
+            if (mutex->state == NGX_ETCD_MUTEX_PENDING) {
+                mutex->handlers->full(mutex);
+            }
+        }
+
         return;
     }
 

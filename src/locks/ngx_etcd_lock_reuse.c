@@ -10,7 +10,6 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_lock_queue_read.h>
 #include <ngx_etcd_lock_reuse.h>
-#include <ngx_etcd_worker_locks.h>
 
 
 /* Returns the time in ms that the permit may be kept; 0: not at all. */

@@ -18,20 +18,8 @@
 #define NGX_ETCD_MUTEX_NAME_LEN  (16 + 1 + 16 + sizeof("-shared") - 1)
 
 
-static void ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_full(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_check(ngx_etcd_mutex_t *mutex);
 static void ngx_etcd_mutex_look(ngx_etcd_mutex_t *mutex);
-static void ngx_etcd_mutex_first(ngx_etcd_mutex_t *mutex);
-
-
-static const ngx_etcd_mutex_handlers_t  ngx_etcd_mutex_handlers = {
-    ngx_etcd_mutex_put,
-    ngx_etcd_mutex_full,
-    ngx_etcd_mutex_look,
-    ngx_etcd_mutex_first,
-    ngx_etcd_mutex_gone
-};
 
 
 /* Returns 1 if the lease of the key is the one that is held now. */
@@ -183,43 +171,6 @@ static void
 ngx_etcd_mutex_timer(ngx_event_t *ev)
 {
     ngx_etcd_mutex_delete(ev->data);
-}
-
-
-ngx_etcd_mutex_t *
-ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue, ngx_uint_t shared)
-{
-    u_char            *p;
-    ngx_log_t         *log;
-    ngx_etcd_mutex_t  *mutex;
-
-    log = lock_queue->client->cluster->log;
-
-    mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + lock_queue->from.len
-                       + NGX_ETCD_MUTEX_NAME_LEN, log);
-    if (mutex == NULL) {
-        return NULL;
-    }
-
-    p = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
-    ngx_memcpy(p, lock_queue->from.data, lock_queue->from.len);
-
-    mutex->key.data = p;
-    mutex->own.data = p + lock_queue->from.len - lock_queue->prefix.len;
-
-    mutex->client = lock_queue->client;
-    mutex->lock_queue = lock_queue;
-    mutex->handlers = &ngx_etcd_mutex_handlers;
-    mutex->shared = shared;
-
-    ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex, log);
-
-    ngx_queue_insert_tail(&lock_queue->mutexes, &mutex->queue);
-
-    ngx_etcd_lock_client_enter(lock_queue->client);
-    ngx_etcd_lock_queue_put_next(lock_queue);
-
-    return mutex;
 }
 
 
@@ -601,6 +552,52 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
     default:
         break;
     }
+}
+
+
+static const ngx_etcd_mutex_handlers_t  ngx_etcd_mutex_handlers = {
+    ngx_etcd_mutex_put,
+    ngx_etcd_mutex_full,
+    ngx_etcd_mutex_look,
+    ngx_etcd_mutex_first,
+    ngx_etcd_mutex_gone
+};
+
+
+ngx_etcd_mutex_t *
+ngx_etcd_mutex_create(ngx_etcd_lock_queue_t *lock_queue, ngx_uint_t shared)
+{
+    u_char            *p;
+    ngx_log_t         *log;
+    ngx_etcd_mutex_t  *mutex;
+
+    log = lock_queue->client->cluster->log;
+
+    mutex = ngx_calloc(sizeof(ngx_etcd_mutex_t) + lock_queue->from.len
+                       + NGX_ETCD_MUTEX_NAME_LEN, log);
+    if (mutex == NULL) {
+        return NULL;
+    }
+
+    p = (u_char *) mutex + sizeof(ngx_etcd_mutex_t);
+    ngx_memcpy(p, lock_queue->from.data, lock_queue->from.len);
+
+    mutex->key.data = p;
+    mutex->own.data = p + lock_queue->from.len - lock_queue->prefix.len;
+
+    mutex->client = lock_queue->client;
+    mutex->lock_queue = lock_queue;
+    mutex->handlers = &ngx_etcd_mutex_handlers;
+    mutex->shared = shared;
+
+    ngx_etcd_event_init_timer(&mutex->timer, ngx_etcd_mutex_timer, mutex, log);
+
+    ngx_queue_insert_tail(&lock_queue->mutexes, &mutex->queue);
+
+    ngx_etcd_lock_client_enter(lock_queue->client);
+    ngx_etcd_lock_queue_put_next(lock_queue);
+
+    return mutex;
 }
 
 

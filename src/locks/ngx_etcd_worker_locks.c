@@ -386,9 +386,6 @@ ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
 void
 ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
 {
-    ngx_queue_t       *q;
-    ngx_etcd_grant_t  *first;
-
     lock->nwaiters += n;
     lock->locks->waiting += n;
     lock->name->waiting += n;
@@ -405,11 +402,9 @@ ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
     }
 
     if (lock->row != NULL) {
-        q = ngx_queue_head(&lock->waiters);
-        first = ngx_queue_data(q, ngx_etcd_grant_t, queue);
-
         ngx_etcd_lock_table_show(lock->row, NGX_ETCD_LOCK_ROW_WAITING, 0,
-                                 lock->nwaiters, first->since);
+                                 lock->nwaiters,
+                                 ngx_etcd_lock_first(lock)->since);
     }
 }
 
@@ -417,7 +412,6 @@ ngx_etcd_lock_status_waiting(ngx_etcd_lock_t *lock, ngx_int_t n)
 void
 ngx_etcd_lock_status_holder(ngx_etcd_lock_permit_t *permit)
 {
-    ngx_queue_t       *q;
     ngx_etcd_grant_t  *grant;
 
     if (permit->row == NULL) {
@@ -425,8 +419,8 @@ ngx_etcd_lock_status_holder(ngx_etcd_lock_permit_t *permit)
     }
 
     if (permit->row != NULL) {
-        q = ngx_queue_head(&permit->grants);
-        grant = ngx_queue_data(q, ngx_etcd_grant_t, queue);
+        grant = ngx_queue_data(ngx_queue_head(&permit->grants),
+                               ngx_etcd_grant_t, queue);
 
         ngx_etcd_lock_table_show(permit->row, NGX_ETCD_LOCK_ROW_HELD,
                                  permit->mutex->shared ? permit->ngrants : 0,

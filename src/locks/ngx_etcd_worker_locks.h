@@ -59,6 +59,8 @@
 #define NGX_ETCD_LOCK_STATUS_AGAIN  1000
 
 
+/* the worse states come later */
+
 typedef enum {
     NGX_ETCD_GRANT_NONE = 0,
     NGX_ETCD_GRANT_WAITING,
