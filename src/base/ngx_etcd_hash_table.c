@@ -235,7 +235,7 @@ ngx_etcd_hash_table_grow(ngx_etcd_hash_table_t *table)
     }
 
     old = *table;
-    n = ngx_max(old.nplaces * 2, 16);
+    n = ngx_max(old.nplaces * 2, 4);
 
     table->objects = ngx_calloc(n * (sizeof(ngx_str_t *) + sizeof(uint32_t)),
                                 table->log);
