@@ -99,7 +99,7 @@ ngx_etcd_verify_agrees(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response)
         return 1;
     }
 
-    return response->count == verify->nkeys
+    return response->count == *verify->nkeys
            && (response->n_kvs == 0
                || response->kvs[0]->mod_revision <= *verify->revision);
 }
@@ -343,7 +343,7 @@ ngx_etcd_verify_start(ngx_etcd_verify_t *verify)
 {
     ngx_etcd_cluster_t  *cluster;
 
-    if (verify->interval == 0) {
+    if (verify == NULL || verify->interval == 0) {
         return;
     }
 
@@ -368,6 +368,10 @@ ngx_etcd_verify_start(ngx_etcd_verify_t *verify)
 void
 ngx_etcd_verify_stop(ngx_etcd_verify_t *verify)
 {
+    if (verify == NULL) {
+        return;
+    }
+
     verify->state = NGX_ETCD_VERIFY_STOPPED;
     verify->due = 0;
     verify->behind = 0;
@@ -381,7 +385,10 @@ ngx_etcd_verify_stop(ngx_etcd_verify_t *verify)
 void
 ngx_etcd_verify_reached(ngx_etcd_verify_t *verify)
 {
-    if (verify->awaited != 0 && *verify->revision >= verify->awaited) {
+    if (verify != NULL
+        && verify->awaited != 0
+        && *verify->revision >= verify->awaited)
+    {
         ngx_etcd_verify_proved(verify, verify->asked);
     }
 }

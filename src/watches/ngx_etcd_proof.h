@@ -128,9 +128,8 @@ typedef struct {
 
     void                        *data;
 
-    int64_t                      nkeys;        /* in the range, at *revision:
-                                                  the owner counts the keys of a
-                                                  list */
+    int64_t                     *nkeys;        /* in the range, at *revision:
+                                                  the owner counts them */
 
     /* private */
 
@@ -181,6 +180,8 @@ struct ngx_etcd_proof_s {
     ngx_etcd_verify_t            verify;
 };
 
+
+/* In these functions NULL is a watch that is not verified. */
 
 /* The watch is in force.  Does nothing if the interval is 0. */
 void ngx_etcd_verify_start(ngx_etcd_verify_t *verify);

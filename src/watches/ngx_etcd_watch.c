@@ -15,30 +15,11 @@
 #define NGX_ETCD_WATCH_REASON  512     /* bytes of etcd's text in the log */
 
 
-static void ngx_etcd_watch_advance(void *data);
-static void ngx_etcd_watch_created(void *data, Etcd__WatchResponse *response);
-static ngx_int_t ngx_etcd_watch_response(void *data,
-    Etcd__WatchResponse *response, ngx_pool_t *pool);
-static void ngx_etcd_watch_ended(void *data);
-static void ngx_etcd_watch_relist(void *data, ngx_uint_t foreign);
-static void ngx_etcd_watch_stop(void *data);
-
-
-static const ngx_etcd_watch_stream_handlers_t  ngx_etcd_watch_handlers = {
-    ngx_etcd_watch_advance,
-    ngx_etcd_watch_created,
-    ngx_etcd_watch_response,
-    ngx_etcd_watch_ended,
-    ngx_etcd_watch_relist,
-    ngx_etcd_watch_stop
-};
-
-
 static void
 ngx_etcd_watch_begin(ngx_etcd_watch_t *watch)
 {
     watch->resume.volume = 0;
-    watch->verify.nkeys = 0;
+    watch->nkeys = 0;
     watch->pieces.split = 0;
     watch->list(watch);
 }
@@ -56,7 +37,7 @@ ngx_etcd_watch_keys(ngx_etcd_watch_t *watch, Etcd__KeyValue **kvs, size_t n)
 {
     size_t  i;
 
-    watch->verify.nkeys += n;
+    watch->nkeys += n;
 
     for (i = 0; i < n; i++) {
         watch->resume.volume += kvs[i]->key.len + kvs[i]->value.len;
@@ -84,11 +65,9 @@ ngx_etcd_watch_caught_up(ngx_etcd_watch_t *watch, int64_t revision)
     watch->listed(watch, revision);
     watch->foreign = 0;
 
-    if (watch->state != NGX_ETCD_WATCH_ACTIVE) {
-        return;
+    if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
+        ngx_etcd_watch_events_hold(&watch->pieces, 0);
     }
-
-    ngx_etcd_watch_events_hold(&watch->pieces, 0);
 }
 
 
@@ -101,7 +80,6 @@ ngx_etcd_watch_list_cancel(ngx_etcd_watch_t *watch)
         ngx_etcd_list_cancel(watch->reader);
         watch->limit = watch->reader->limit;
         ngx_free(watch->reader);
-
         watch->reader = NULL;
         watch->resume.listing = 0;
         watch->stream->nlisting--;
@@ -117,7 +95,7 @@ ngx_etcd_watch_detach(ngx_etcd_watch_t *watch)
     ngx_etcd_watch_list_cancel(watch);
 
     if (watch->state == NGX_ETCD_WATCH_ACTIVE) {
-        ngx_etcd_verify_stop(&watch->verify);
+        ngx_etcd_verify_stop(watch->verify);
         ngx_etcd_watch_events_behind(&watch->pieces, 1);
     }
 
@@ -296,15 +274,15 @@ ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
     for (i = 0; i < n; i++) {
 
         if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
-            watch->verify.nkeys--;
+            watch->nkeys--;
 
         } else if (events[i]->kv->version == 1) {
-            watch->verify.nkeys++;
+            watch->nkeys++;
         }
     }
 
     watch->events(watch, events, n, watch->revision);
-    ngx_etcd_verify_reached(&watch->verify);
+    ngx_etcd_verify_reached(watch->verify);
 }
 
 
@@ -344,76 +322,6 @@ ngx_etcd_watch_differs(void *data)
 
     watch->foreign = 1;
     ngx_etcd_watch_again(watch, 0);
-}
-
-
-static void
-ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch)
-{
-    ngx_etcd_verify_t  *verify;
-
-    verify = &watch->verify;
-
-    verify->proof = &watch->stream->proof;
-    verify->range = &watch->range;
-    verify->revision = &watch->revision;
-    verify->interval = watch->verify_interval;
-    verify->pending = ngx_etcd_watch_pending;
-    verify->verified = ngx_etcd_watch_verified;
-    verify->differs = ngx_etcd_watch_differs;
-    verify->refused = ngx_etcd_watch_refused;
-    verify->data = watch;
-}
-
-
-ngx_int_t
-ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
-{
-    ngx_pool_t               *pool;
-    ngx_etcd_cluster_t       *cluster;
-    ngx_etcd_watch_events_t  *pieces;
-
-    cluster = stream->cluster;
-    pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
-
-    if (ngx_etcd_watch_range_init(&watch->range, pool,
-                                  &cluster->conf->key_namespace,
-                                  &watch->prefix, watch->exact)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    watch->stream = stream;
-
-    ngx_etcd_event_init_timer(&watch->timer, ngx_etcd_watch_timer, watch,
-                              cluster->log);
-
-    pieces = &watch->pieces;
-
-    pieces->stream = stream;
-    pieces->range = &watch->range;
-    pieces->revision = &watch->revision;
-    pieces->events = ngx_etcd_watch_events;
-    pieces->overflow = ngx_etcd_watch_overflow;
-    pieces->read = ngx_etcd_watch_read;
-    pieces->data = watch;
-
-    ngx_etcd_watch_init_verify(watch);
-
-    ngx_etcd_watch_rest(watch);
-    ngx_etcd_watch_events_behind(&watch->pieces, 1);
-
-    watch->member.handlers = &ngx_etcd_watch_handlers;
-    watch->member.data = watch;
-    watch->member.stream = stream;
-
-    ngx_etcd_proof_know(&stream->proof, &watch->range.key);
-
-    ngx_queue_insert_tail(&stream->members, &watch->member.queue);
-    ngx_etcd_watch_stream_advance(stream);
-
-    return NGX_OK;
 }
 
 
@@ -652,7 +560,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
     watch->failures = 0;
 
     ngx_etcd_auth_accepted(cluster->auth);
-    ngx_etcd_verify_start(&watch->verify);
+    ngx_etcd_verify_start(watch->verify);
 
     if (watch->revision != 0 && !response->canceled) {
 
@@ -732,8 +640,8 @@ ngx_etcd_watch_response(void *data, Etcd__WatchResponse *response,
     if (response->fragment || response->n_events != 0) {
         rc = ngx_etcd_watch_events_add(&watch->pieces, response, pool);
 
-        if (rc == NGX_DONE) {
-            watch->verify.behind = 0;
+        if (rc == NGX_DONE && watch->verify != NULL) {
+            watch->verify->behind = 0;
 
         } else if (rc == NGX_ERROR) {
             watch->revision = 0;
@@ -792,8 +700,101 @@ ngx_etcd_watch_stop(void *data)
     ngx_etcd_watch_t *watch = data;
 
     ngx_etcd_watch_list_cancel(watch);
-    ngx_etcd_verify_stop(&watch->verify);
+    ngx_etcd_verify_stop(watch->verify);
     ngx_etcd_watch_events_drop(&watch->pieces);
-
     ngx_etcd_event_stop(&watch->timer);
+}
+
+
+static const ngx_etcd_watch_stream_handlers_t  ngx_etcd_watch_handlers = {
+    ngx_etcd_watch_advance,
+    ngx_etcd_watch_created,
+    ngx_etcd_watch_response,
+    ngx_etcd_watch_ended,
+    ngx_etcd_watch_relist,
+    ngx_etcd_watch_stop
+};
+
+
+static ngx_int_t
+ngx_etcd_watch_init_verify(ngx_etcd_watch_t *watch, ngx_pool_t *pool)
+{
+    ngx_etcd_verify_t  *verify;
+
+    if (watch->verify_interval == 0) {
+        return NGX_OK;
+    }
+
+    verify = ngx_pcalloc(pool, sizeof(ngx_etcd_verify_t));
+    if (verify == NULL) {
+        return NGX_ERROR;
+    }
+
+    watch->verify = verify;
+
+    verify->proof = &watch->stream->proof;
+    verify->range = &watch->range;
+    verify->revision = &watch->revision;
+    verify->nkeys = &watch->nkeys;
+    verify->interval = watch->verify_interval;
+    verify->pending = ngx_etcd_watch_pending;
+    verify->verified = ngx_etcd_watch_verified;
+    verify->differs = ngx_etcd_watch_differs;
+    verify->refused = ngx_etcd_watch_refused;
+    verify->data = watch;
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
+{
+    ngx_pool_t               *pool;
+    ngx_etcd_cluster_t       *cluster;
+    ngx_etcd_watch_events_t  *pieces;
+
+    cluster = stream->cluster;
+    pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
+
+    if (ngx_etcd_watch_range_init(&watch->range, pool,
+                                  &cluster->conf->key_namespace,
+                                  &watch->prefix, watch->exact)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    watch->stream = stream;
+
+    if (ngx_etcd_watch_init_verify(watch, pool) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_etcd_event_init_timer(&watch->timer, ngx_etcd_watch_timer, watch,
+                              cluster->log);
+
+    pieces = &watch->pieces;
+
+    pieces->stream = stream;
+    pieces->range = &watch->range;
+    pieces->revision = &watch->revision;
+    pieces->events = ngx_etcd_watch_events;
+    pieces->overflow = ngx_etcd_watch_overflow;
+    pieces->read = ngx_etcd_watch_read;
+    pieces->data = watch;
+
+    ngx_etcd_watch_rest(watch);
+    ngx_etcd_watch_events_behind(&watch->pieces, 1);
+
+    watch->member.handlers = &ngx_etcd_watch_handlers;
+    watch->member.data = watch;
+    watch->member.stream = stream;
+
+    ngx_etcd_proof_know(&stream->proof, &watch->range.key);
+
+    ngx_queue_insert_tail(&stream->members, &watch->member.queue);
+    ngx_etcd_watch_stream_advance(stream);
+
+    return NGX_OK;
 }

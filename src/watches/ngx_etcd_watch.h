@@ -138,7 +138,9 @@ struct ngx_etcd_watch_s {
     ngx_uint_t                     failures;
     ngx_uint_t                     creates;    /* answers to creates so far */
     ngx_etcd_watch_events_t        pieces;
-    ngx_etcd_verify_t              verify;
+    ngx_etcd_verify_t             *verify;     /* NULL: not verified */
+    int64_t                        nkeys;      /* in the range, at the
+                                                  revision */
     ngx_etcd_watch_resume_t        resume;
 };
 

@@ -263,11 +263,12 @@ sim_mirror_check(sim_proc_t *proc)
     for (i = 0; i < all->n; i++) {
         watch = &all->mirrors[i].mirror.watch;
 
-        if (watch->verify.behind != 0
-            && watch->verify.pending(watch))
+        if (watch->verify != NULL
+            && watch->verify->behind != 0
+            && watch->verify->pending(watch))
         {
             sim_fail("a watch whose events wait is not behind",
-                     "%s: %ui answers", proc->name, watch->verify.behind);
+                     "%s: %ui answers", proc->name, watch->verify->behind);
         }
     }
 
