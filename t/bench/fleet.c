@@ -66,6 +66,7 @@ typedef struct {
     ngx_etcd_lease_state_t   *hold;         /* NULL: there is no lease */
     int64_t                   lease;        /* the last one */
     ngx_msec_t                issued;       /* of the last token */
+    ngx_msec_t                asked;        /* since then; 0: not seen */
     u_char                    name[NGX_INT64_LEN + 1];
     u_char                    key[NGX_INT64_LEN + sizeof("/fleet/election/")];
 } ngx_etcd_fleet_client_t;
@@ -449,11 +450,18 @@ ngx_etcd_fleet_look(ngx_etcd_fleet_client_t *client, ngx_etcd_fleet_row_t *sum)
 
     sum->revision = ngx_min(sum->revision, (uint64_t) client->mirror.revision);
 
-    if (auth->issued != client->issued) {
-        client->issued = auth->issued;
-        ms = ngx_min(auth->issued - auth->login.started, NGX_ETCD_FLEET_MS);
+    /* a login that begins and ends between two looks took no time */
 
-        ngx_etcd_fleet_row->waited[ms]++;
+    if (auth->login.calling && client->asked == 0) {
+        client->asked = ngx_current_msec;
+    }
+
+    if (auth->issued != client->issued) {
+        ms = client->asked ? auth->issued - client->asked : 0;
+        client->issued = auth->issued;
+        client->asked = 0;
+
+        ngx_etcd_fleet_row->waited[ngx_min(ms, NGX_ETCD_FLEET_MS)]++;
         ngx_etcd_fleet_row->logins++;
     }
 
