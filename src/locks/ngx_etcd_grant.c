@@ -388,13 +388,10 @@ ngx_etcd_grant_left(ngx_pool_t *pool, void *owner)
     least = NGX_MAX_INT_T_VALUE;
     grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(pool, grant)) != NULL) {
-
-        if (grant->owner == owner) {
-            left = (grant->state == NGX_ETCD_GRANT_HELD)
-                   ? ngx_etcd_lock_client_left(grant->lock->locks->client) : 0;
-            least = ngx_min(least, left);
-        }
+    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+        left = (grant->state == NGX_ETCD_GRANT_HELD)
+               ? ngx_etcd_lock_client_left(grant->lock->locks->client) : 0;
+        least = ngx_min(least, left);
     }
 
     return least;
