@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
 # Two thousand connections that are locks: the memory that each of them takes,
-# with the permits of one lock, and with a lock of its own.
+# with the permits of one lock, and with a lock of its own, beside connections
+# of nginx alone that last.
 
 use strict;
 use warnings;
@@ -25,7 +26,9 @@ use constant {
 };
 
 my $etcd = Etcd->new()->start();
-my $nginx = Nginx->new(etcd => $etcd)->set(N => N)->start(<<'EOF');
+my $nginx = Nginx->new(etcd => $etcd);
+
+$nginx->set(N => N, LONG => 'x' x N)->start(<<'EOF');
 
 worker_processes 1;
 worker_rlimit_nofile 8192;
@@ -42,11 +45,20 @@ etcd {
 http {
     etcd_lock_serve_ping 600s;
 
+    # one block for a request, instead of two of 4 KB
+
+    request_pool_size 7k;
+
     server {
         listen 127.0.0.1:%%PORT%%;
 
         location = /status {
             etcd_status;
+        }
+
+        location = /plain {
+            limit_rate 1;
+            return 200 %%LONG%%;
         }
 
         location /permits {
@@ -68,7 +80,28 @@ my $lock = Lock->new($nginx, $etcd);
 sub all_hold { $lock->held("/locks/$_[0]", $_[1], 60) }
 
 
-for (['permits', '/permits', 12], ['keys', '/key/', 18]) {
+# An answer of nginx that comes byte by byte.
+
+sub plain_memory {
+    my ($first, @held);
+    my ($worker) = $nginx->workers;
+
+    for my $n (1 .. N) {
+        push @held, $lock->connection('/plain');
+        $held[-1]->sysread(my $byte, 1) or last;
+        $first = own_memory($worker) if $n == FIRST;
+    }
+
+    return @held == N && (own_memory($worker) - $first) / (N - FIRST);
+}
+
+
+my $plain = plain_memory();
+
+ok($plain, N . ' connections have an answer of nginx');
+diag(sprintf('nginx alone: %.1f kB each', $plain));
+
+for (['permits', '/permits', 10], ['keys', '/key/', 12]) {
     my ($name, $path, $most) = @$_;
     my ($first, @held);
 
