@@ -357,6 +357,8 @@ ngx_etcd_channel_closed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
         return;
     }
 
+    channel->late += subchannel->late;
+
     if (ngx_exiting && !cluster->lingers) {
 
         /* in a worker that shuts down, nginx closes idle connections */
@@ -398,6 +400,22 @@ ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
 }
 
 
+static ngx_msec_t
+ngx_etcd_channel_patience(ngx_etcd_channel_t *channel)
+{
+    ngx_msec_t           timeout;
+    ngx_uint_t           rounds;
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = channel->cluster;
+    timeout = cluster->conf->connect_timeout;
+
+    rounds = channel->late / ngx_etcd_endpoints_count(&cluster->endpoints);
+
+    return (timeout << ngx_min(rounds, NGX_ETCD_CHANNEL_LATE)) - timeout;
+}
+
+
 static void
 ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
 {
@@ -433,6 +451,7 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
         ngx_etcd_endpoints_set_current(&cluster->endpoints, place);
     }
 
+    channel->subchannel->patience = ngx_etcd_channel_patience(channel);
     ngx_etcd_subchannel_open(channel->subchannel, place);
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);
@@ -477,6 +496,7 @@ ngx_etcd_channel_rebalance(ngx_event_t *ev)
                   "etcd cluster \"%V\": connecting to %V, to return there",
                   &cluster->conf->name, &home->endpoint->url);
 
+    channel->spare->patience = 0;
     ngx_etcd_subchannel_open(channel->spare, home);
 
     cluster->changed(cluster->data);
@@ -603,6 +623,7 @@ ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel)
 {
     channel->answered = 1;
     channel->failures = channel->flaps;
+    channel->late = 0;
 
     /*
      * a connection that fails again and again ends the outage only when stable

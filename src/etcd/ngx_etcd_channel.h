@@ -43,6 +43,16 @@
 #define NGX_ETCD_CHANNEL_SLOW  500
 
 /*
+ * An endpoint that takes a connection and does not answer in time stands still,
+ * or is busy, as etcd is after a restart under thousands of clients: what is
+ * given up then has cost etcd as much as what succeeds, and is repeated.  One
+ * endpoint is left for another one.  Where all are late, attempts have twice as
+ * much time in each round, up to connect_timeout doubled so many times.
+ */
+
+#define NGX_ETCD_CHANNEL_LATE  2
+
+/*
  * An endpoint may take connections and fail soon after each return: the time
  * until the next return doubles so many times.
  */
@@ -72,6 +82,7 @@ struct ngx_etcd_channel_s {
                                                    RangeStream was called, */
     ngx_uint_t                   streamed;      /* and on which it works */
     ngx_uint_t                   failures;      /* since the last success */
+    ngx_uint_t                   late;          /* attempts since then */
     ngx_uint_t                   flaps;         /* connections in a row that
                                                    answered and failed before
                                                    HELD */

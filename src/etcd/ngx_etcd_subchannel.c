@@ -93,6 +93,8 @@ ngx_etcd_subchannel_unidentified(ngx_etcd_grpc_call_t *call,
         return;
     }
 
+    subchannel->late |= (status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED);
+
     /* the end of the connection is reported by closed() */
 
     if (!ngx_etcd_http2_ended(subchannel->h2)) {
@@ -113,7 +115,8 @@ ngx_etcd_subchannel_identify(ngx_etcd_subchannel_t *subchannel)
 
     call->method = "/etcdserverpb.Watch/Watch";
     call->response = &etcd__watch_response__descriptor;
-    call->timeout = subchannel->cluster->conf->connect_timeout;
+    call->timeout = subchannel->cluster->conf->connect_timeout
+                    + subchannel->patience;
     call->message = ngx_etcd_subchannel_identified;
     call->done = ngx_etcd_subchannel_unidentified;
     call->data = subchannel;
@@ -231,6 +234,7 @@ ngx_etcd_subchannel_closed(void *data, ngx_str_t *reason)
     /* the GOAWAY may have come together with the end of the connection */
 
     ngx_etcd_subchannel_pings(subchannel);
+    subchannel->late |= ngx_etcd_http2_late(subchannel->h2);
     subchannel->h2 = NULL;
 
     if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY) {
@@ -263,6 +267,7 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
     conf->authority = endpoint->authority;
     conf->name = endpoint->url;
     conf->connect_timeout = ccf->connect_timeout;
+    conf->patience = subchannel->patience;
     conf->ping_interval = ngx_etcd_cluster_ping_interval(cluster);
     conf->ping_timeout = ccf->ping_timeout;
     conf->max_message_size = ccf->max_message_size;
@@ -511,6 +516,7 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
 
     subchannel->place = place;
     subchannel->pings = 0;
+    subchannel->late = 0;
     subchannel->tried = 0;
 
     ngx_etcd_event_init(&subchannel->next, ngx_etcd_subchannel_next, subchannel,

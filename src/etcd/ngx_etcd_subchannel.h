@@ -46,6 +46,10 @@ struct ngx_etcd_subchannel_s {
     ngx_etcd_cluster_t          *cluster;
     void                        *data;
 
+    ngx_msec_t                   patience;      /* ms, beyond connect_timeout,
+                                                   with an endpoint that has
+                                                   taken the connection */
+
     /* see ngx_etcd_http2_conf_t; alive() and pong() get the subchannel */
     void                       (*alive)(void *data, ngx_uint_t answer);
     void                       (*pong)(void *data, uint64_t sent);
@@ -70,6 +74,9 @@ struct ngx_etcd_subchannel_s {
                                                    its cluster */
     uint64_t                     id;            /* of the endpoint's cluster; 0:
                                                    unknown */
+    unsigned                     late:1;        /* the endpoint has taken a
+                                                   connection, and did not
+                                                   answer in time */
 
     /* private */
 

@@ -300,6 +300,33 @@ ngx_etcd_http2_liveness(ngx_etcd_http2_t *h2)
 
 
 static void
+ngx_etcd_http2_unready(ngx_etcd_http2_t *h2)
+{
+    if (ngx_etcd_connection_accepted(h2->connection)) {
+
+        if (h2->conf.patience && !h2->patient) {
+            h2->patient = 1;
+            ngx_add_timer(&h2->timer, h2->conf.patience);
+            return;
+        }
+
+        h2->late = 1;
+    }
+
+    if (h2->state == ngx_etcd_http2_connecting) {
+        ngx_etcd_http2_state_reason(h2, "%s timed out",
+                                    ngx_etcd_connection_action(h2->connection));
+
+    } else {
+        ngx_etcd_http2_state_reason(h2,
+                                    "timed out waiting for HTTP/2 SETTINGS");
+    }
+
+    ngx_etcd_http2_fail(h2, &h2->reason);
+}
+
+
+static void
 ngx_etcd_http2_timer_handler(ngx_event_t *ev)
 {
     ngx_etcd_http2_t  *h2 = ev->data;
@@ -307,15 +334,8 @@ ngx_etcd_http2_timer_handler(ngx_event_t *ev)
     switch (h2->state) {
 
     case ngx_etcd_http2_connecting:
-        ngx_etcd_http2_state_reason(h2, "%s timed out",
-                                    ngx_etcd_connection_action(h2->connection));
-        ngx_etcd_http2_fail(h2, &h2->reason);
-        return;
-
     case ngx_etcd_http2_handshake:
-        ngx_etcd_http2_state_reason(h2,
-                                    "timed out waiting for HTTP/2 SETTINGS");
-        ngx_etcd_http2_fail(h2, &h2->reason);
+        ngx_etcd_http2_unready(h2);
         return;
 
     case ngx_etcd_http2_ready:
@@ -664,6 +684,13 @@ ngx_uint_t
 ngx_etcd_http2_ended(ngx_etcd_http2_t *h2)
 {
     return h2->state == ngx_etcd_http2_closed;
+}
+
+
+ngx_uint_t
+ngx_etcd_http2_late(ngx_etcd_http2_t *h2)
+{
+    return h2->late;
 }
 
 

@@ -60,6 +60,12 @@ uint32_t ngx_etcd_http2_max_calls(ngx_etcd_http2_t *h2);
 ngx_uint_t ngx_etcd_http2_ended(ngx_etcd_http2_t *h2);
 
 /*
+ * Returns 1 if the peer has accepted the connection, and was not ready in time.
+ * Valid in closed().
+ */
+ngx_uint_t ngx_etcd_http2_late(ngx_etcd_http2_t *h2);
+
+/*
  * Returns 1 if the peer complained about the rate of PINGs: the owner should
  * double ping_interval for the next connection.  Valid in draining() and
  * closed().

@@ -37,6 +37,9 @@ typedef struct {
 
     ngx_msec_t                 connect_timeout;    /* until ready(); 0: the
                                                       owner's concern */
+    ngx_msec_t                 patience;           /* more, with a peer that
+                                                      has accepted the
+                                                      connection */
     ngx_msec_t                 ping_interval;      /* 0: never ping */
     ngx_msec_t                 ping_timeout;
     size_t                     max_message_size;   /* of one gRPC message */

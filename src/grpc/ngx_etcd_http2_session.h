@@ -87,6 +87,8 @@ struct ngx_etcd_http2_s {
     unsigned                 broken:1;         /* nghttp2 failed fatally */
     unsigned                 answer:1;         /* payload is being received */
     unsigned                 disowned:1;       /* closed by the owner */
+    unsigned                 patient:1;        /* "patience" has begun */
+    unsigned                 late:1;           /* and is over */
 };
 
 

@@ -193,6 +193,17 @@ sim_h2_timer(ngx_event_t *ev)
 
     h2 = ev->data;
 
+    if (h2->state == SIM_H2_CONNECTING && !h2->broken) {
+
+        if (h2->conf->patience && !h2->patient) {
+            h2->patient = 1;
+            ngx_add_timer(ev, h2->conf->patience);
+            return;
+        }
+
+        h2->late = 1;
+    }
+
     if (h2->state == SIM_H2_CONNECTING || h2->pinged != 0) {
         ngx_str_set(&reason, "timed out");
         sim_h2_end(h2, &reason);
@@ -325,7 +336,12 @@ static void
 sim_h2_end(ngx_etcd_http2_t *h2, ngx_str_t *reason)
 {
     sim_h2_forget(h2);
-    h2->conf->closed(h2->conf->data, reason);
+
+    /* a call that ended may have closed the connection */
+
+    if (!h2->disowned) {
+        h2->conf->closed(h2->conf->data, reason);
+    }
 }
 
 
@@ -355,6 +371,7 @@ sim_h2_break(ngx_etcd_http2_t *h2)
 void
 ngx_etcd_http2_close(ngx_etcd_http2_t *h2)
 {
+    h2->disowned = 1;
     sim_h2_forget(h2);
 }
 
@@ -391,6 +408,13 @@ uint32_t
 ngx_etcd_http2_max_calls(ngx_etcd_http2_t *h2)
 {
     return 0x7fffffff;
+}
+
+
+ngx_uint_t
+ngx_etcd_http2_late(ngx_etcd_http2_t *h2)
+{
+    return h2->late;
 }
 
 

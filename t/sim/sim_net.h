@@ -48,6 +48,9 @@ struct ngx_etcd_http2_s {
     uint64_t                  up;           /* of the last message */
     uint64_t                  down;
     ngx_uint_t                broken;       /* the server has left it */
+    unsigned                  disowned:1;   /* closed by the client */
+    unsigned                  patient:1;    /* "patience" has begun */
+    unsigned                  late:1;       /* and is over */
 
     ngx_queue_t               out;          /* messages to be sent */
     ngx_event_t               work;         /* posted: sends them */

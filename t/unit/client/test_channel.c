@@ -264,6 +264,110 @@ test_channel_returns(ngx_pool_t *pool)
 }
 
 
+/* The time between the next attempts, of endpoints that are late. */
+
+static ngx_msec_t
+test_channel_attempt(void)
+{
+    ngx_msec_t  begun;
+    ngx_uint_t  connects;
+
+    connects = test_etcd.connects;
+    begun = ngx_current_msec;
+
+    while (test_etcd.connects == connects
+           && ngx_current_msec - begun < 60000)
+    {
+        test_loop_pass(1);
+    }
+
+    return ngx_current_msec - begun;
+}
+
+
+/*
+ * An endpoint that takes a connection and does not answer is left for the
+ * others.  Where all are late, attempts last longer in each round.
+ */
+
+static void
+test_channel_late(ngx_pool_t *pool)
+{
+    ngx_msec_t           least, most, took;
+    ngx_uint_t           i;
+    ngx_etcd_channel_t  *streams;
+
+    tap_expect(test_channel_init(pool, 3) == NGX_OK);
+
+    streams = test_etcd.cluster->streams;
+    test_etcd.silent = 7;
+    (void) ngx_etcd_channel_get(streams);
+
+    for (i = 0; i < 12; i++) {
+        tap_expect(streams->state == NGX_ETCD_CHANNEL_CONNECTING);
+
+        least = 1000 << ngx_min(i / 3, NGX_ETCD_CHANNEL_LATE);
+        took = test_channel_attempt();
+
+        /* and a pause, which is not longer than others */
+
+        most = least + 1 + NGX_ETCD_BACKOFF_MAX / 3;
+
+        tap_check((took >= least && took <= most) || test_alloc_failed());
+        tap_check(streams->late == i + 1 || test_alloc_failed());
+    }
+
+    /* one answers: it is found when the attempts before it are over */
+
+    test_etcd.silent = 3;
+    took = ngx_current_msec;
+
+    while (ngx_etcd_channel_get(streams) == NULL
+           && ngx_current_msec - took < 60000)
+    {
+        test_loop_pass(1);
+    }
+
+    took = ngx_current_msec - took;
+    most = 3 * (4000 + NGX_ETCD_BACKOFF_MAX / 3);
+
+    tap_check(took <= most || test_alloc_failed());
+
+    ngx_etcd_channel_succeeded(streams);
+    tap_check(streams->late == 0);
+}
+
+
+/* An endpoint that stands still among others costs an attempt each time. */
+
+static void
+test_channel_still(ngx_pool_t *pool)
+{
+    ngx_uint_t           i, where;
+    ngx_etcd_http2_t    *h2;
+    ngx_etcd_channel_t  *streams;
+
+    tap_expect(test_channel_init(pool, 3) == NGX_OK);
+
+    streams = test_etcd.cluster->streams;
+
+    for (i = 0; i < 12; i++) {
+        h2 = test_channel_get(streams, 1002 + NGX_ETCD_BACKOFF_MAX / 3);
+        tap_expect(h2 != NULL && streams->late <= 1);
+
+        ngx_etcd_channel_succeeded(streams);
+
+        h2 = test_channel_get(streams, NGX_ETCD_CHANNEL_HELD + 1);
+        tap_expect(h2 != NULL);
+        ngx_etcd_channel_succeeded(streams);
+
+        where = test_etcd_where(h2);
+        test_etcd.silent = 1 << where % 3;
+        test_etcd_break(h2, "broken");
+    }
+}
+
+
 /* A call that failed for the endpoint's sake moves the channel. */
 
 static void
@@ -359,6 +463,8 @@ ngx_etcd_tap_test_t  test_channel[] = {
     { "channel: GOAWAY", test_channel_goaway },
     { "channel: the way back home", test_channel_rebalance },
     { "channel: a home that does not last", test_channel_returns },
+    { "channel: endpoints that are late", test_channel_late },
+    { "channel: one that stands still", test_channel_still },
     { "channel: no leader", test_channel_failed },
     { "client: waits", test_channel_wait },
     { "cluster: what all share", test_channel_cluster },

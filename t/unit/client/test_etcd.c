@@ -19,6 +19,8 @@ struct ngx_etcd_http2_s {
     ngx_uint_t               goaway;
     ngx_uint_t               pings;
     ngx_uint_t               closed;
+    ngx_event_t              timer;        /* of a silent endpoint */
+    ngx_uint_t               late;
     ngx_etcd_grpc_stream_t  *told;         /* the call that asks for the
                                               cluster */
 };
@@ -27,6 +29,7 @@ struct ngx_etcd_http2_s {
 test_etcd_t  test_etcd;
 
 
+static void test_etcd_late(ngx_event_t *ev);
 static void test_etcd_destroy(void *data);
 static void test_etcd_identified(ngx_event_t *ev);
 static void test_etcd_end(ngx_etcd_grpc_stream_t *stream,
@@ -47,6 +50,7 @@ test_etcd_ready(ngx_event_t *ev)
     bit = 1 << (test_etcd_where(h2) - 1);
 
     if (test_etcd.silent & bit) {
+        ngx_add_timer(&h2->timer, h2->conf.connect_timeout + h2->conf.patience);
         return;
     }
 
@@ -58,6 +62,16 @@ test_etcd_ready(ngx_event_t *ev)
 
     h2->ready = 1;
     h2->conf.ready(h2->conf.data);
+}
+
+
+static void
+test_etcd_late(ngx_event_t *ev)
+{
+    ngx_etcd_http2_t  *h2 = ev->data;
+
+    h2->late = 1;
+    test_etcd_break(h2, "timed out waiting for HTTP/2 SETTINGS");
 }
 
 
@@ -77,6 +91,8 @@ ngx_etcd_http2_connect(ngx_etcd_http2_conf_t *conf, ngx_log_t *log)
     h2->event.handler = test_etcd_ready;
     h2->event.data = h2;
     h2->event.log = log;
+
+    ngx_etcd_event_init_timer(&h2->timer, test_etcd_late, h2, log);
 
     ngx_queue_insert_tail(&test_etcd.connections, &h2->queue);
     ngx_post_event(&h2->event, &ngx_posted_events);
@@ -131,6 +147,13 @@ ngx_etcd_http2_ended(ngx_etcd_http2_t *h2)
 
 
 ngx_uint_t
+ngx_etcd_http2_late(ngx_etcd_http2_t *h2)
+{
+    return h2->late;
+}
+
+
+ngx_uint_t
 ngx_etcd_http2_too_many_pings(ngx_etcd_http2_t *h2)
 {
     return h2->pings;
@@ -143,6 +166,8 @@ test_etcd_release(ngx_etcd_http2_t *h2)
     if (h2->event.posted) {
         ngx_delete_posted_event(&h2->event);
     }
+
+    ngx_etcd_event_stop(&h2->timer);
 
     ngx_queue_remove(&h2->queue);
     ngx_free(h2);

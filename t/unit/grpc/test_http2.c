@@ -77,6 +77,35 @@ test_http2_settings(ngx_pool_t *pool)
 }
 
 
+/* There is more time for a peer that has accepted the connection. */
+
+static void
+test_http2_patience(ngx_pool_t *pool)
+{
+    tap_expect(test_peer_open(pool) == NGX_OK);
+    ngx_etcd_http2_conf(test_peer.h2)->patience = 2000;
+
+    test_peer.conf.connected(test_peer.conf.data);
+    test_loop_pass(2999);
+    tap_expect(test_peer.closed == 0);
+
+    test_loop_pass(1);
+    tap_check(test_peer.closed == 1 && test_peer.late);
+}
+
+
+static void
+test_http2_unreached(ngx_pool_t *pool)
+{
+    tap_expect(test_peer_open(pool) == NGX_OK);
+    ngx_etcd_http2_conf(test_peer.h2)->patience = 2000;
+    test_peer.unreached = 1;
+
+    test_loop_pass(1000);
+    tap_check(test_peer.closed == 1 && !test_peer.late);
+}
+
+
 /* The other end, if that is no HTTP/2 server. */
 
 static void
@@ -588,6 +617,8 @@ ngx_etcd_tap_test_t  test_http2[] = {
     { "HTTP/2: ready, and closed", test_http2_ready },
     { "HTTP/2: no connection in time", test_http2_timeouts },
     { "HTTP/2: no SETTINGS in time", test_http2_settings },
+    { "HTTP/2: patience", test_http2_patience },
+    { "HTTP/2: none with a peer that is not reached", test_http2_unreached },
     { "HTTP/2: other protocols", test_http2_strangers },
     { "HTTP/2: closed too early", test_http2_end },
     { "HTTP/2: closed without a byte", test_http2_silence },

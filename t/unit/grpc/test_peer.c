@@ -59,7 +59,7 @@ ngx_etcd_connection_action(ngx_etcd_connection_t *conn)
 ngx_uint_t
 ngx_etcd_connection_accepted(ngx_etcd_connection_t *conn)
 {
-    return 1;
+    return !test_peer.unreached;
 }
 
 
@@ -141,6 +141,7 @@ static void
 test_peer_closed_handler(void *data, ngx_str_t *reason)
 {
     test_peer.closed++;
+    test_peer.late = ngx_etcd_http2_late(test_peer.h2);
     test_peer.too_many_pings = ngx_etcd_http2_too_many_pings(test_peer.h2);
     test_peer_append(&test_peer.reason, "%V", reason);
     test_peer.h2 = NULL;

@@ -30,6 +30,7 @@ typedef struct {
     ngx_etcd_connection_conf_t   conf;
     ngx_uint_t                   connected;    /* the connection exists */
     ngx_uint_t                   blocked;      /* nothing is sent */
+    ngx_uint_t                   unreached;    /* nobody has accepted it */
     ngx_keyval_t                *metadata;     /* of calls; or NULL */
 
     /* the arguments of the owner's handlers */
@@ -40,6 +41,7 @@ typedef struct {
     ngx_uint_t                   pongs;
     ngx_uint_t                   drainings;
     ngx_uint_t                   closed;
+    ngx_uint_t                   late;         /* in closed() */
     ngx_str_t                    reason;
     ngx_uint_t                   too_many_pings;
 
