@@ -145,7 +145,7 @@ ngx_etcd_check_verdict(ngx_etcd_check_t *check, ngx_uint_t n, ngx_uint_t old,
 
     ngx_etcd_check_slots_count(&check->slots, n, verdict);
 
-    check->observer.changed = 1;
+    ngx_etcd_check_share_changed(&check->observer);
 }
 
 
@@ -183,11 +183,17 @@ ngx_etcd_check_delay(ngx_etcd_check_t *check, ngx_msec_t wait)
 
     tick = &check->tick;
 
-    if (tick->timer_set
-        && (ngx_msec_int_t) (tick->timer.key - ngx_current_msec)
-           <= (ngx_msec_int_t) wait)
-    {
-        return;
+    if (tick->timer_set) {
+
+        if ((ngx_msec_int_t) (tick->timer.key - ngx_current_msec)
+            <= (ngx_msec_int_t) wait)
+        {
+            return;
+        }
+
+        /* ngx_add_timer() does not move a timer by less than 300 ms */
+
+        ngx_del_timer(tick);
     }
 
     ngx_add_timer(tick, wait);

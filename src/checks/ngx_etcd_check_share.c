@@ -92,6 +92,17 @@ ngx_etcd_check_share_done(ngx_etcd_check_observer_t *observer)
 }
 
 
+void
+ngx_etcd_check_share_changed(ngx_etcd_check_observer_t *observer)
+{
+    observer->changed = 1;
+
+    if (observer->role == NGX_ETCD_CHECK_OBSERVES) {
+        observer->wake(observer->data);
+    }
+}
+
+
 /* Appends the name of a member that has failed.  NGX_DECLINED: no room. */
 
 static ngx_int_t

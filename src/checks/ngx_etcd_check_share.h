@@ -110,10 +110,10 @@ typedef struct {
     void                       *data;
 
     ngx_etcd_check_role_e       role;
-    unsigned                    changed:1;    /* an own verdict: it is said
-                                                 soon */
-
     /* private */
+
+    unsigned                    changed:1;    /* an own verdict: it is said
+                                                 at once */
 
     int64_t                     revision;     /* of the last value; 0: none */
     ngx_msec_t                  heard;        /* ngx_current_msec of it */
@@ -139,6 +139,9 @@ ngx_str_t *ngx_etcd_check_share_word(ngx_uint_t role);
 /* Joins and leaves the campaigner. */
 void ngx_etcd_check_share_init(ngx_etcd_check_observer_t *observer);
 void ngx_etcd_check_share_done(ngx_etcd_check_observer_t *observer);
+
+/* This nginx has another verdict: an observer says it at the next call. */
+void ngx_etcd_check_share_changed(ngx_etcd_check_observer_t *observer);
 
 /*
  * Finds the role that this nginx has now, and puts or reads a value if one is
