@@ -14,7 +14,8 @@ package Backend;
 # The body of an answer is the backend's name.  X-Connection numbers the
 # connections that the backend has seen, so keep-alive shows.
 #
-# Another protocol is another class: see Line.
+# Another protocol is another class: see Line.  Another class may have another
+# host, too.
 
 use strict;
 use warnings;
@@ -55,7 +56,7 @@ sub start {
     } @names;
 
     my $control = listen_on(free_port());
-    my @listening = map { listen_on($_->{port}) } @backends;
+    my @listening = map { listen_on($_->{port}, $_->host) } @backends;
     my $pid = fork() // die "fork: $!\n";
 
     if ($pid == 0) {
@@ -79,10 +80,10 @@ sub start {
 
 
 sub listen_on {
-    my ($port) = @_;
+    my ($port, $host) = @_;
 
     return IO::Socket::INET->new(
-        LocalAddr => '127.0.0.1',
+        LocalAddr => $host // '127.0.0.1',
         LocalPort => $port,
         Listen    => BACKLOG,
         ReuseAddr => 1,
@@ -92,7 +93,8 @@ sub listen_on {
 
 sub name { $_[0]{name} }
 sub port { $_[0]{port} }
-sub address { "127.0.0.1:$_[0]{port}" }
+sub host { '127.0.0.1' }
+sub address { $_[0]->host . ":$_[0]{port}" }
 
 
 # options: status, delay (seconds), hang, abort, once, body,
@@ -263,7 +265,7 @@ sub take_down {
 sub bring_up {
     my ($backend, $owner) = @_;
 
-    my $listening = listen_on($backend->{port});
+    my $listening = listen_on($backend->{port}, $backend->host);
 
     $backend->{listening} = $listening;
     $owner->{fileno($listening)} = $backend;
