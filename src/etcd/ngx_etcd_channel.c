@@ -579,6 +579,7 @@ ngx_etcd_channel_linger(ngx_etcd_channel_t *channel)
     }
 
     if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
+        ngx_etcd_event_stop(&channel->timer);
         ngx_add_timer(&channel->timer, 1);
     }
 }
@@ -606,6 +607,7 @@ ngx_etcd_channel_learned(ngx_etcd_channel_t *channel)
 
     if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
         channel->failures = 0;
+        ngx_etcd_event_stop(&channel->timer);
         ngx_add_timer(&channel->timer, 1);
     }
 }

@@ -617,6 +617,9 @@ ngx_etcd_backoff_hasten(ngx_event_t *timer)
         return;
     }
 
+    /* ngx_add_timer() does not move a timer by less than 300 ms */
+
+    ngx_del_timer(timer);
     ngx_add_timer(timer, 1 + (ngx_msec_t) ngx_random()
                          % NGX_ETCD_BACKOFF_URGENT);
 }
