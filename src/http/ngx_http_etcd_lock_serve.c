@@ -183,12 +183,10 @@ static u_char *
 ngx_http_etcd_lock_serve_held(ngx_http_etcd_lock_serve_t *serve, u_char *p)
 {
     ngx_msec_t                 left;
-    ngx_http_request_t        *r;
     ngx_http_etcd_loc_conf_t  *elcf;
 
-    r = serve->request;
-    elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
-    left = ngx_etcd_grant_left(r->pool, r);
+    elcf = ngx_http_get_module_loc_conf(serve->request, ngx_http_etcd_module);
+    left = ngx_etcd_grant_left(serve->request->pool, serve->request);
 
     ngx_add_timer(&serve->ping,
                   ngx_min(elcf->lock_serve_ping,

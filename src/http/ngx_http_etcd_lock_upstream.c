@@ -93,14 +93,6 @@ ngx_http_etcd_lock_upstream_take(ngx_http_etcd_lock_guard_t *guard,
         max = ngx_min(max, (ngx_msec_t) ngx_max(left, 0));
     }
 
-    if (ctx->hold == NULL) {
-        ctx->hold = ngx_etcd_lock_hold_create();
-
-        if (ctx->hold == NULL) {
-            return NGX_ERROR;
-        }
-    }
-
     half_close = guard->cut
                  || u->upgrade
                  || !u->request_body_sent
@@ -110,7 +102,7 @@ ngx_http_etcd_lock_upstream_take(ngx_http_etcd_lock_guard_t *guard,
                   "etcd: locks are kept until upstream %V has answered, "
                   "for %Mms at most", u->peer.name, max);
 
-    if (ngx_etcd_lock_hold_connection(ctx->hold, c, u->peer.name, max,
+    if (ngx_etcd_lock_hold_connection(&ctx->hold, c, u->peer.name, max,
                                       half_close, kept)
         != NGX_OK)
     {

@@ -382,19 +382,23 @@ ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner, ngx_log_t *log)
 ngx_msec_t
 ngx_etcd_grant_left(ngx_pool_t *pool, void *owner)
 {
-    ngx_msec_t         left, least;
+    ngx_msec_t         left;
     ngx_etcd_grant_t  *grant;
 
-    least = NGX_MAX_INT_T_VALUE;
+    left = NGX_MAX_INT_T_VALUE;
     grant = NULL;
 
     while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
-        left = (grant->state == NGX_ETCD_GRANT_HELD)
-               ? ngx_etcd_lock_client_left(grant->lock->locks->client) : 0;
-        least = ngx_min(least, left);
+
+        if (grant->state != NGX_ETCD_GRANT_HELD) {
+            return 0;
+        }
+
+        left = ngx_min(left,
+                       ngx_etcd_lock_client_left(grant->lock->locks->client));
     }
 
-    return least;
+    return left;
 }
 
 

@@ -347,30 +347,13 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
 }
 
 
-static ngx_int_t
-ngx_etcd_lock_cmp(ngx_etcd_lock_conf_t *a, ngx_etcd_lock_conf_t *b)
-{
-    ngx_str_t  *one, *two;
-
-    if (a->name->cluster != b->name->cluster) {
-        one = &a->name->cluster->name;
-        two = &b->name->cluster->name;
-
-    } else {
-        one = &a->name->name;
-        two = &b->name->name;
-    }
-
-    return ngx_memn2cmp(one->data, two->data, one->len, two->len);
-}
-
-
 /* Sorts locks in one global order, which prevents deadlocks. */
 
 static char *
 ngx_etcd_lock_insert(ngx_array_t *locks, ngx_etcd_lock_conf_t *new)
 {
-    ngx_uint_t             i;
+    ngx_str_t             *one, *two;
+    ngx_uint_t             i, same;
     ngx_etcd_lock_conf_t  *lock;
 
     if (ngx_array_push(locks) == NULL) {
@@ -385,7 +368,11 @@ ngx_etcd_lock_insert(ngx_array_t *locks, ngx_etcd_lock_conf_t *new)
             return "is duplicate";
         }
 
-        if (ngx_etcd_lock_cmp(&lock[i - 1], new) < 0) {
+        same = (lock[i - 1].name->cluster == new->name->cluster);
+        one = same ? &lock[i - 1].name->name : &lock[i - 1].name->cluster->name;
+        two = same ? &new->name->name : &new->name->cluster->name;
+
+        if (ngx_memn2cmp(one->data, two->data, one->len, two->len) < 0) {
             break;
         }
 
@@ -425,27 +412,17 @@ ngx_etcd_lock_conf(ngx_conf_t *cf, ngx_array_t **locks,
         return rv;
     }
 
-    if (lock.key.len != 0) {
-        lock.value = compile(cf, &lock.key);
-
-        if (lock.value == NULL) {
-            return NGX_CONF_ERROR;
-        }
-    }
-
-    if (lock.sharing.len != 0) {
-        lock.shared = compile(cf, &lock.sharing);
-
-        if (lock.shared == NULL) {
-            return NGX_CONF_ERROR;
-        }
+    if ((lock.key.len != 0 && (lock.value = compile(cf, &lock.key)) == NULL)
+        || (lock.sharing.len != 0
+            && (lock.shared = compile(cf, &lock.sharing)) == NULL))
+    {
+        return NGX_CONF_ERROR;
     }
 
     if (*locks == NGX_CONF_UNSET_PTR) {
         *locks = ngx_array_create(cf->pool, 1, sizeof(ngx_etcd_lock_conf_t));
 
         if (*locks == NULL) {
-            *locks = NGX_CONF_UNSET_PTR;
             return NGX_CONF_ERROR;
         }
     }

@@ -45,23 +45,6 @@ typedef struct {
 } ngx_etcd_lock_held_t;
 
 
-ngx_etcd_lock_hold_t *
-ngx_etcd_lock_hold_create(void)
-{
-    ngx_etcd_lock_hold_t  *hold;
-
-    hold = ngx_calloc(sizeof(ngx_etcd_lock_hold_t), ngx_cycle->log);
-    if (hold == NULL) {
-        return NULL;
-    }
-
-    ngx_queue_init(&hold->peers);
-    ngx_queue_init(&hold->locks);
-
-    return hold;
-}
-
-
 static void
 ngx_etcd_lock_hold_close(ngx_etcd_lock_peer_t *peer)
 {
@@ -289,11 +272,21 @@ ngx_etcd_lock_hold_take(ngx_connection_t *c, ngx_etcd_lock_peer_t *peer)
 
 
 ngx_int_t
-ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t *hold, ngx_connection_t *c,
+ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t **hold, ngx_connection_t *c,
     ngx_str_t *name, ngx_msec_t max, ngx_uint_t half_close,
     ngx_etcd_kept_t *kept)
 {
     ngx_etcd_lock_peer_t  *peer;
+
+    if (*hold == NULL) {
+        *hold = ngx_calloc(sizeof(ngx_etcd_lock_hold_t), ngx_cycle->log);
+        if (*hold == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_queue_init(&(*hold)->peers);
+        ngx_queue_init(&(*hold)->locks);
+    }
 
     peer = ngx_pcalloc(c->pool, sizeof(ngx_etcd_lock_peer_t));
     if (peer == NULL) {
@@ -306,12 +299,12 @@ ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t *hold, ngx_connection_t *c,
     }
 
     peer->name.len = name->len;
-    peer->hold = hold;
+    peer->hold = *hold;
     peer->connection = c;
     peer->max = max;
     peer->kept = *kept;
 
-    ngx_queue_insert_tail(&hold->peers, &peer->queue);
+    ngx_queue_insert_tail(&(*hold)->peers, &peer->queue);
 
     ngx_etcd_lock_hold_take(c, peer);
 

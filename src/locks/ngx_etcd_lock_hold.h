@@ -35,15 +35,13 @@
 typedef struct ngx_etcd_lock_hold_s  ngx_etcd_lock_hold_t;
 
 
-/* NULL: no memory. */
-ngx_etcd_lock_hold_t *ngx_etcd_lock_hold_create(void);
-
 /*
  * Takes a connection to the upstream of that name for at most "max" ms.  It
- * counts for its member, as "kept" says, until it is closed.  NGX_ERROR: no
- * memory; the request keeps the connection.
+ * counts for its member, as "kept" says, until it is closed.  The first one
+ * makes the hold, NULL before.  NGX_ERROR: no memory; the request keeps the
+ * connection.
  */
-ngx_int_t ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t *hold,
+ngx_int_t ngx_etcd_lock_hold_connection(ngx_etcd_lock_hold_t **hold,
     ngx_connection_t *c, ngx_str_t *name, ngx_msec_t max, ngx_uint_t half_close,
     ngx_etcd_kept_t *kept);
 

@@ -116,14 +116,9 @@ ngx_etcd_lock_client_left(ngx_etcd_lock_client_t *client)
 void
 ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client, ngx_str_t *prefix)
 {
-    if (client->prefix.len != 0) {
-        return;
-    }
-
-    client->prefix.data = ngx_pstrdup(client->cluster->pool, prefix);
-
-    if (client->prefix.data != NULL) {
-        client->prefix.len = prefix->len;
+    if (client->prefix.len == 0) {
+        client->prefix.data = ngx_pstrdup(client->cluster->pool, prefix);
+        client->prefix.len = client->prefix.data ? prefix->len : 0;
     }
 }
 
