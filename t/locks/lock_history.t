@@ -348,14 +348,14 @@ http {
         }
 
         location /ends {
-            return 200 "token 5\n";
+            return 200 "token 5\n# held 9.000\n";
         }
 
-        # some bytes, and nothing for a second
+        # some bytes, and nothing for a second: longer than the lock lasts
 
         location /silent {
             limit_rate 100;
-            return 200 "token 5\n%%MANY%%\n";
+            return 200 "token 5\n# held 0.500\n%%MANY%%\n";
         }
     }
 }
