@@ -410,7 +410,8 @@ ngx_etcd_channel_patience(ngx_etcd_channel_t *channel)
     cluster = channel->cluster;
     timeout = cluster->conf->connect_timeout;
 
-    rounds = channel->late / ngx_etcd_endpoints_count(&cluster->endpoints);
+    rounds = channel->late
+             / ngx_max(ngx_etcd_endpoints_count(&cluster->endpoints), 1);
 
     return (timeout << ngx_min(rounds, NGX_ETCD_CHANNEL_LATE)) - timeout;
 }

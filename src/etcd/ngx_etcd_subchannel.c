@@ -263,7 +263,7 @@ ngx_etcd_subchannel_dial(ngx_etcd_subchannel_t *subchannel)
 
     ngx_memzero(conf, sizeof(ngx_etcd_http2_conf_t));
 
-    conf->addr = &subchannel->addrs[subchannel->tried];
+    conf->addr = &subchannel->target.addrs[subchannel->target.tried];
     conf->authority = endpoint->authority;
     conf->name = endpoint->url;
     conf->connect_timeout = ccf->connect_timeout;
@@ -301,19 +301,21 @@ static ngx_int_t
 ngx_etcd_subchannel_dial_next(ngx_etcd_subchannel_t *subchannel,
     ngx_str_t *reason)
 {
-    ngx_etcd_cluster_t  *cluster;
+    ngx_etcd_cluster_t           *cluster;
+    ngx_etcd_subchannel_addrs_t  *target;
 
     cluster = subchannel->cluster;
+    target = &subchannel->target;
 
-    while (subchannel->tried + 1 < subchannel->naddrs && !ngx_exiting) {
+    while (target->tried + 1 < target->naddrs && !ngx_exiting) {
 
         ngx_log_error(NGX_LOG_INFO, cluster->log, 0,
                       "etcd cluster \"%V\": endpoint %V: %V failed: %V, "
                       "trying its next address",
                       &cluster->conf->name, &subchannel->place->endpoint->url,
-                      &subchannel->addrs[subchannel->tried].name, reason);
+                      &target->addrs[target->tried].name, reason);
 
-        subchannel->tried++;
+        target->tried++;
 
         if (ngx_etcd_subchannel_dial(subchannel) == NGX_OK) {
             return NGX_OK;
@@ -419,14 +421,16 @@ ngx_etcd_subchannel_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
 {
     ngx_etcd_subchannel_t *subchannel = data;
 
-    ngx_uint_t       i, k, foreign;
-    ngx_addr_t      *addr;
-    ngx_sockaddr_t  *sockaddr;
+    ngx_uint_t                    i, k, foreign;
+    ngx_addr_t                   *addr;
+    ngx_sockaddr_t               *sockaddr;
+    ngx_etcd_subchannel_addrs_t  *target;
 
+    target = &subchannel->target;
     foreign = subchannel->place->source == NGX_ETCD_ENDPOINT_ADVERTISED
               && !ngx_etcd_cluster_local(subchannel->cluster->conf);
 
-    for (i = 0; i < n && subchannel->naddrs < NGX_ETCD_SUBCHANNEL_ADDRS; i++) {
+    for (i = 0; i < n && target->naddrs < NGX_ETCD_SUBCHANNEL_ADDRS; i++) {
 
         if (addrs[i].socklen > sizeof(ngx_sockaddr_t)
             || (foreign && ngx_etcd_url_local(addrs[i].sockaddr)))
@@ -434,10 +438,10 @@ ngx_etcd_subchannel_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
             continue;
         }
 
-        k = subchannel->naddrs++;
+        k = target->naddrs++;
 
-        addr = &subchannel->found[k];
-        sockaddr = &subchannel->sockaddrs[k];
+        addr = &target->found[k];
+        sockaddr = &target->sockaddrs[k];
 
         ngx_memcpy(sockaddr, addrs[i].sockaddr, addrs[i].socklen);
         ngx_inet_set_port(&sockaddr->sockaddr,
@@ -445,7 +449,7 @@ ngx_etcd_subchannel_found(void *data, ngx_resolver_addr_t *addrs, ngx_uint_t n)
 
         addr->sockaddr = &sockaddr->sockaddr;
         addr->socklen = addrs[i].socklen;
-        addr->name.data = subchannel->names[k];
+        addr->name.data = target->names[k];
         addr->name.len = ngx_sock_ntop(addr->sockaddr, addr->socklen,
                                        addr->name.data, NGX_SOCKADDR_STRLEN,
                                        1);
@@ -460,12 +464,12 @@ ngx_etcd_subchannel_resolved(void *data)
 
     ngx_str_t  reason;
 
-    if (subchannel->lookup.reason.len != 0) {
-        ngx_etcd_subchannel_fail(subchannel, &subchannel->lookup.reason);
+    if (subchannel->target.lookup.reason.len != 0) {
+        ngx_etcd_subchannel_fail(subchannel, &subchannel->target.lookup.reason);
         return;
     }
 
-    if (subchannel->naddrs == 0) {
+    if (subchannel->target.naddrs == 0) {
         ngx_str_set(&reason, "it is an address of the local machine");
         ngx_etcd_subchannel_fail(subchannel, &reason);
         return;
@@ -492,10 +496,10 @@ ngx_etcd_subchannel_resolve(ngx_etcd_subchannel_t *subchannel)
     conf = subchannel->cluster->conf;
 
     subchannel->state = NGX_ETCD_SUBCHANNEL_RESOLVING;
-    subchannel->addrs = subchannel->found;
-    subchannel->naddrs = 0;
+    subchannel->target.addrs = subchannel->target.found;
+    subchannel->target.naddrs = 0;
 
-    lookup = &subchannel->lookup;
+    lookup = &subchannel->target.lookup;
 
     lookup->resolver = conf->resolver;
     lookup->timeout = conf->resolver_timeout;
@@ -517,7 +521,7 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
     subchannel->place = place;
     subchannel->pings = 0;
     subchannel->late = 0;
-    subchannel->tried = 0;
+    subchannel->target.tried = 0;
 
     ngx_etcd_event_init(&subchannel->next, ngx_etcd_subchannel_next, subchannel,
                         subchannel->cluster->log);
@@ -536,8 +540,9 @@ ngx_etcd_subchannel_open(ngx_etcd_subchannel_t *subchannel,
         return;
     }
 
-    subchannel->addrs = endpoint->addrs ? endpoint->addrs : &endpoint->addr;
-    subchannel->naddrs = endpoint->addrs ? endpoint->naddrs : 1;
+    subchannel->target.addrs = endpoint->addrs ? endpoint->addrs
+                                               : &endpoint->addr;
+    subchannel->target.naddrs = endpoint->addrs ? endpoint->naddrs : 1;
 
     if (ngx_etcd_subchannel_dial(subchannel) != NGX_OK) {
         ngx_post_event(&subchannel->next, &ngx_posted_events);
@@ -563,7 +568,7 @@ ngx_etcd_subchannel_close(ngx_etcd_subchannel_t *subchannel)
     subchannel->state = NGX_ETCD_SUBCHANNEL_CLOSED;
     subchannel->h2 = NULL;
 
-    ngx_etcd_lookup_cancel(&subchannel->lookup);
+    ngx_etcd_lookup_cancel(&subchannel->target.lookup);
     ngx_etcd_grpc_cancel(&subchannel->identify);
     ngx_etcd_waiter_forget(&subchannel->undecided);
     ngx_etcd_event_stop(&subchannel->next);

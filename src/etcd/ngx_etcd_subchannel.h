@@ -40,6 +40,20 @@ typedef enum {
 } ngx_etcd_subchannel_state_e;
 
 
+/* the addresses of an endpoint, which are tried one after the other */
+
+typedef struct {
+    ngx_etcd_lookup_t            lookup;
+    ngx_addr_t                  *addrs;         /* of the endpoint, or found */
+    ngx_uint_t                   naddrs;
+    ngx_uint_t                   tried;
+    ngx_addr_t                   found[NGX_ETCD_SUBCHANNEL_ADDRS];
+    ngx_sockaddr_t               sockaddrs[NGX_ETCD_SUBCHANNEL_ADDRS];
+    u_char                       names[NGX_ETCD_SUBCHANNEL_ADDRS]
+                                      [NGX_SOCKADDR_STRLEN];
+} ngx_etcd_subchannel_addrs_t;
+
+
 struct ngx_etcd_subchannel_s {
     /* set by the owner, the rest zeroed */
 
@@ -81,18 +95,11 @@ struct ngx_etcd_subchannel_s {
     /* private */
 
     ngx_etcd_http2_conf_t        conf;
-    ngx_etcd_lookup_t            lookup;
-    ngx_addr_t                  *addrs;         /* of the endpoint, or found */
-    ngx_uint_t                   naddrs;
-    ngx_uint_t                   tried;
+    ngx_etcd_subchannel_addrs_t  target;
     ngx_msec_t                   dialed;        /* time of the last attempt */
     ngx_event_t                  next;          /* posted */
     ngx_etcd_grpc_call_t         identify;
     ngx_etcd_waiter_t            undecided;     /* no cluster is known yet */
-    ngx_addr_t                   found[NGX_ETCD_SUBCHANNEL_ADDRS];
-    ngx_sockaddr_t               sockaddrs[NGX_ETCD_SUBCHANNEL_ADDRS];
-    u_char                       names[NGX_ETCD_SUBCHANNEL_ADDRS]
-                                      [NGX_SOCKADDR_STRLEN];
     unsigned                     pings:1;       /* too_many_pings was counted */
 };
 

@@ -429,22 +429,24 @@ ngx_etcd_http2_check_peer(ngx_etcd_http2_t *h2, u_char *buf, size_t n)
 static ngx_int_t
 ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n)
 {
-    if (ngx_current_msec - h2->second >= 1000) {
-        h2->second = ngx_current_msec;
-        h2->overhead = ngx_min(h2->overhead, 0);
+    if (ngx_current_msec - h2->overhead.second >= 1000) {
+        h2->overhead.second = ngx_current_msec;
+        h2->overhead.bytes = ngx_min(h2->overhead.bytes, 0);
     }
 
-    h2->overhead = ngx_max(h2->overhead + (ssize_t) n,
+    h2->overhead.bytes = ngx_max(h2->overhead.bytes + (ssize_t) n,
                            -NGX_ETCD_HTTP2_CREDIT);
 
-    if (h2->overhead > 0 && h2->unheard >= (size_t) h2->overhead) {
-        h2->unheard -= h2->overhead;
-        h2->overhead = 0;
+    if (h2->overhead.bytes > 0
+        && h2->overhead.unheard >= (size_t) h2->overhead.bytes)
+    {
+        h2->overhead.unheard -= h2->overhead.bytes;
+        h2->overhead.bytes = 0;
     }
 
-    if (h2->overhead > NGX_ETCD_HTTP2_OVERHEAD) {
+    if (h2->overhead.bytes > NGX_ETCD_HTTP2_OVERHEAD) {
         ngx_etcd_http2_state_reason(h2, "HTTP/2 flood: got %z bytes without "
-                                    "payload in a second", h2->overhead);
+                                    "payload in a second", h2->overhead.bytes);
         return NGX_ERROR;
     }
 

@@ -16,7 +16,7 @@
 static void
 ngx_etcd_http2_state_payload(ngx_etcd_http2_t *h2, size_t n)
 {
-    h2->overhead -= 2 * n;
+    h2->overhead.bytes -= 2 * n;
     h2->answer = 1;
 }
 
@@ -190,7 +190,7 @@ ngx_etcd_http2_stream_reset(ngx_etcd_http2_stream_t *stream, uint32_t code)
     left = nghttp2_session_get_stream_local_window_size(h2->session,
                                                         stream->id);
     if (left > 0 && !stream->brief) {
-        h2->unheard += left;
+        h2->overhead.unheard += left;
     }
 
     /*

@@ -49,6 +49,16 @@ typedef struct {
 } ngx_etcd_http2_ping_t;
 
 
+/* overhead received, see NGX_ETCD_HTTP2_OVERHEAD */
+
+typedef struct {
+    ngx_msec_t               second;       /* start of the current second */
+    ssize_t                  bytes;
+    size_t                   unheard;      /* DATA in flight on reset
+                                              streams */
+} ngx_etcd_http2_overhead_t;
+
+
 struct ngx_etcd_http2_s {
     ngx_etcd_http2_state_e   state;
     ngx_etcd_http2_conf_t    conf;
@@ -73,11 +83,7 @@ struct ngx_etcd_http2_s {
     size_t                   nfirst;
     u_char                   first[NGX_ETCD_HTTP2_SHOWN];
 
-    /* overhead received, see NGX_ETCD_HTTP2_OVERHEAD */
-    ngx_msec_t               second;       /* start of the current second */
-    ssize_t                  overhead;
-    size_t                   unheard;      /* DATA in flight on reset
-                                              streams */
+    ngx_etcd_http2_overhead_t  overhead;
 
     ngx_str_t                reason;
     u_char                   reason_buf[NGX_ETCD_HTTP2_REASON];
