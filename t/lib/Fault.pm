@@ -15,7 +15,8 @@ package Fault;
 #   - within CONVERGED seconds nginx is connected, and members are what etcdctl
 #     reads from etcd (a time in which the machine stands still, or a control is
 #     not served either, does not count in either: see Control);
-#   - the workers' memory has not grown by more than GROWN KB;
+#   - the workers' memory has not grown by more than GROWN KB, and AGENT KB for
+#     each worker that has become the agent;
 #   - nothing is in the log more than FLOOD times a minute, numbers aside;
 #   - the invariant holds, see Invariant.
 
@@ -38,6 +39,7 @@ use constant {
     MEMBERS   => 6,
     CONVERGED => 5,
     GROWN     => 256,
+    AGENT     => 512,           # KB
     SANITIZED => 32,            # times: freed memory is not used again
     FLOOD     => 10,
     GAP       => 1,
@@ -345,6 +347,15 @@ sub releases_memory {
 
     my $grown;
     my $most = GROWN * (Nginx::built_with() =~ /-fsanitize/ ? SANITIZED : 1);
+
+    # On a machine that stands still another worker may become the agent: what
+    # an agent needs is then in two workers.
+
+    my $log = substr($self->{nginx}->error_log, $self->{logged});
+    my %agents = map { $_ => 1 }
+                 $log =~ /\ (\d+)\#\d+:\ .*this\ worker\ is\ the\ agent$/xmg;
+
+    $most += AGENT * keys %agents;
 
     # memory of a former connection may be freed a moment later
 
