@@ -375,15 +375,16 @@ ngx_etcd_check_share_role(ngx_etcd_check_observer_t *observer,
 static ngx_msec_t
 ngx_etcd_check_share_observe(ngx_etcd_check_observer_t *observer)
 {
-    ngx_msec_t  beat, since;
+    ngx_msec_t  beat, wait, since;
 
     ngx_etcd_check_share_role(observer, NGX_ETCD_CHECK_OBSERVES);
 
     beat = ngx_etcd_check_share_beat(observer);
+    wait = observer->changed ? NGX_ETCD_CHECK_SHARE_LEAST : beat;
     since = ngx_current_msec - observer->said;
 
-    if (!observer->changed && since < beat) {
-        return beat - since;
+    if (since < wait) {
+        return wait - since;
     }
 
     if (observer->slots->nfresh != 0

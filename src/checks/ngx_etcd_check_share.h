@@ -51,6 +51,10 @@
 
 #define NGX_ETCD_CHECK_SHARE_VALUE     NGX_ETCD_ELECTION_SLOT_MAX_VALUE
 
+/* ms between two values: many members may fail one after the other */
+
+#define NGX_ETCD_CHECK_SHARE_LEAST     50
+
 /* ms until a value that could not be put is tried again */
 
 #define NGX_ETCD_CHECK_SHARE_AGAIN     20
@@ -113,7 +117,7 @@ typedef struct {
     /* private */
 
     unsigned                    changed:1;    /* an own verdict: it is said
-                                                 at once */
+                                                 soon */
 
     int64_t                     revision;     /* of the last value; 0: none */
     ngx_msec_t                  heard;        /* ngx_current_msec of it */
