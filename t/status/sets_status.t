@@ -84,7 +84,12 @@ sub metric {
 }
 
 
-ok((wait_for { sums()->{sets} == 151 } 20, 'all sets'), 'the number of sets');
+# the last set may be there before its member, and before later keys
+
+ok((wait_for {
+    sums()->{sets} == 151 && sums()->{unmatched}
+    && $nginx->cluster->{state} eq 'synced'
+} 20, 'all sets'), 'the number of sets');
 
 my $sums = sums();
 
