@@ -52,6 +52,19 @@ ngx_etcd_event_stop(ngx_event_t *ev)
 }
 
 
+/* Sets a timer, or moves it: ngx_add_timer() does not by less than 300 ms. */
+
+static ngx_inline void
+ngx_etcd_event_move(ngx_event_t *ev, ngx_msec_t timer)
+{
+    if (ev->timer_set) {
+        ngx_del_timer(ev);
+    }
+
+    ngx_add_timer(ev, timer);
+}
+
+
 /*
  * Queues of handlers that are called, once, when something is ready: a channel,
  * or the token.

@@ -183,20 +183,14 @@ ngx_etcd_check_delay(ngx_etcd_check_t *check, ngx_msec_t wait)
 
     tick = &check->tick;
 
-    if (tick->timer_set) {
-
-        if ((ngx_msec_int_t) (tick->timer.key - ngx_current_msec)
-            <= (ngx_msec_int_t) wait)
-        {
-            return;
-        }
-
-        /* ngx_add_timer() does not move a timer by less than 300 ms */
-
-        ngx_del_timer(tick);
+    if (tick->timer_set
+        && (ngx_msec_int_t) (tick->timer.key - ngx_current_msec)
+           <= (ngx_msec_int_t) wait)
+    {
+        return;
     }
 
-    ngx_add_timer(tick, wait);
+    ngx_etcd_event_move(tick, wait);
 }
 
 

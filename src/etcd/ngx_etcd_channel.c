@@ -580,8 +580,7 @@ ngx_etcd_channel_linger(ngx_etcd_channel_t *channel)
     }
 
     if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
-        ngx_etcd_event_stop(&channel->timer);
-        ngx_add_timer(&channel->timer, 1);
+        ngx_etcd_event_move(&channel->timer, 1);
     }
 }
 
@@ -608,8 +607,7 @@ ngx_etcd_channel_learned(ngx_etcd_channel_t *channel)
 
     if (channel->state == NGX_ETCD_CHANNEL_BACKOFF) {
         channel->failures = 0;
-        ngx_etcd_event_stop(&channel->timer);
-        ngx_add_timer(&channel->timer, 1);
+        ngx_etcd_event_move(&channel->timer, 1);
     }
 }
 

@@ -13,7 +13,6 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_history.h>
 #include <ngx_etcd_maintenance.h>
-#include <ngx_etcd_learn.h>
 
 
 /*

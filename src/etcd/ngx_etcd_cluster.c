@@ -9,6 +9,7 @@
 #include <ngx_event.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_cluster.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_str.h>
 
 
@@ -617,11 +618,8 @@ ngx_etcd_backoff_hasten(ngx_event_t *timer)
         return;
     }
 
-    /* ngx_add_timer() does not move a timer by less than 300 ms */
-
-    ngx_del_timer(timer);
-    ngx_add_timer(timer, 1 + (ngx_msec_t) ngx_random()
-                         % NGX_ETCD_BACKOFF_URGENT);
+    ngx_etcd_event_move(timer, 1 + (ngx_msec_t) ngx_random()
+                               % NGX_ETCD_BACKOFF_URGENT);
 }
 
 

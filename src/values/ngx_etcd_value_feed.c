@@ -342,19 +342,14 @@ ngx_etcd_value_feed_step(ngx_etcd_value_feed_t *feed)
 static void
 ngx_etcd_value_feed_again(ngx_etcd_value_feed_t *feed, ngx_msec_t delay)
 {
-    ngx_msec_int_t  left;
-
-    if (feed->again.timer_set) {
-        left = (ngx_msec_int_t) (feed->again.timer.key - ngx_current_msec);
-
-        if (left <= (ngx_msec_int_t) delay) {
-            return;
-        }
-
-        ngx_del_timer(&feed->again);
+    if (feed->again.timer_set
+        && (ngx_msec_int_t) (feed->again.timer.key - ngx_current_msec)
+           <= (ngx_msec_int_t) delay)
+    {
+        return;
     }
 
-    ngx_add_timer(&feed->again, delay);
+    ngx_etcd_event_move(&feed->again, delay);
 }
 
 
