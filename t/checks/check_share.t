@@ -11,7 +11,6 @@ use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 
-use List::Util qw(sum);
 use Test::More;
 use Time::HiRes qw(time);
 
@@ -20,7 +19,7 @@ use Etcd;
 use Finish;
 use Http;
 use Nginx;
-use Upstream;
+use SharedChecks;
 use Wait;
 
 use constant { INTERVAL => 2, NGINXES => 3, MEMBERS => 6 };
@@ -62,16 +61,6 @@ sub nginx {
         ->start($config);
 }
 
-sub upstream { Upstream->new($_[0], 'api') }
-sub role { (upstream($_[0])->status // {})->{check_role} // '' }
-sub roles { join(' ', map { role($_) } @_) }
-
-sub state {
-    my ($nginx, $backend) = @_;
-
-    return (upstream($nginx)->member($backend->address) // {})->{state} // '';
-}
-
 # requests that the backends have had since they were asked last, which are
 # checks only
 
@@ -88,16 +77,6 @@ sub checks {
 
 sub halt { my ($nginx) = @_; $nginx->freeze($_) for $nginx->workers }
 sub go_on { my ($nginx) = @_; $nginx->thaw($_) for $nginx->workers }
-
-# Waits until each of the nginxes has that state of a member.
-
-sub become {
-    my ($backend, $state, @nginxes) = @_;
-
-    return wait_for {
-        !grep { state($_, $backend) ne $state } @nginxes
-    } 20, "$backend->{name} is $state";
-}
 
 
 $etcd->put("/api/$_->{name}", $_->address) for @backends;
@@ -166,17 +145,14 @@ become($sick, 'unhealthy', @others);
 
 my @killed = grep { role($_) eq 'observes' } @nginxes;
 my @left = grep { $_ != $killed[0] } @nginxes;
-my $downs = sub {
-    sum(map { $_->count_log(qr/check of member .* has failed/) } @left)
-};
-my $known = $downs->();
+my $known = verdicts(@left);
 
 $killed[0]->crash;
 ok(wait_for(sub { grep { role($_) eq 'observes' } @left }, 60, 'an observer'),
    'the observer is killed: another one');
 ok(wait_for(sub { roles(@left) =~ /follows/ }, 60, 'it is heard'),
    'which is followed');
-is($downs->(), $known, 'no other member was taken for failed by that');
+is(verdicts(@left), $known, 'no other member was taken for failed by that');
 ok(become($sick, 'unhealthy', @left), 'and the failed one is still left out');
 
 # A lie: somebody says that all members have failed, then that one has.
@@ -202,7 +178,7 @@ sub lie {
 
 lie(@backends);
 wait_for { role($follows) eq 'alone' } 20, 'not believed';
-is(scalar(grep { state($follows, $_) eq 'up' } @backends), MEMBERS,
+is(scalar(grep { state_of($follows, $_) eq 'up' } @backends), MEMBERS,
    'more than half have failed: it is not believed');
 
 lie($well);
@@ -219,10 +195,10 @@ $well->set(abort => 1);
 ok(wait_for(sub {
     lie();
     $follows->get('/') for 1 .. MEMBERS;
-    role($follows) eq 'follows' && state($follows, $well) eq 'unhealthy';
+    role($follows) eq 'follows' && state_of($follows, $well) eq 'unhealthy';
 }, 20, 'own checks'), 'a request fails: an own check contradicts');
 $well->set(abort => 0);
-ok(wait_for(sub { lie(); state($follows, $well) eq 'up' }, 20, 'up'),
+ok(wait_for(sub { lie(); state_of($follows, $well) eq 'up' }, 20, 'up'),
    'and finds that it is back');
 go_on($leads);
 

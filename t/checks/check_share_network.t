@@ -15,7 +15,6 @@ use Netns;
 
 BEGIN { Netns::enter() }
 
-use List::Util qw(sum);
 use Test::More;
 
 use Backend;
@@ -23,10 +22,12 @@ use Cluster;
 use Finish;
 use Http;
 use Nginx;
-use Upstream;
+use SharedChecks;
 use Wait;
 
 use constant { INTERVAL => 1, MEMBERS => 6, PATIENCE => 60, STOPS => 4 };
+
+$SharedChecks::patience = PATIENCE;
 
 my $members_host = '10.9.1.1';
 my ($members_near, $members_far) = ('10.9.0.1', '10.9.0.254');
@@ -75,38 +76,12 @@ sub nginx {
         ->start($config);
 }
 
-sub upstream { Upstream->new($_[0], 'api') }
-sub role { (upstream($_[0])->status // {})->{check_role} // '' }
-sub roles { join(' ', map { role($_) } @_) }
-
-sub state {
-    my ($nginx, $backend) = @_;
-
-    return (upstream($nginx)->member($backend->address) // {})->{state} // '';
-}
-
-# Waits until each of the nginxes has that state of a member.
-
-sub become {
-    my ($backend, $state, @nginxes) = @_;
-
-    return wait_for {
-        !grep { state($_, $backend) ne $state } @nginxes
-    } PATIENCE, "$backend->{name} is $state";
-}
-
 # Waits until these are the roles of the nginxes.
 
 sub become_roles {
     my ($roles, @nginxes) = @_;
 
     return wait_for { roles(@nginxes) =~ $roles } PATIENCE, "roles: $roles";
-}
-
-# how often the nginxes have taken a member for failed
-
-sub verdicts {
-    return sum(map { $_->count_log(qr/check of member .* has failed/) } @_);
 }
 
 
@@ -132,7 +107,7 @@ my $failed = 0;
 my $ask = sub { $failed += grep { $_->get('/')->{status} != 200 } @others };
 
 ok(wait_for(sub { $ask->(); role($observer) eq 'observes'
-                            && !grep { state($observer, $_) eq 'up' }
+                            && !grep { state_of($observer, $_) eq 'up' }
                                      @backends }, PATIENCE, 'a cut'),
    'the observer is cut off from the members: it finds none that works');
 ok(wait_for(sub { $ask->(); roles(@others) eq 'alone alone' }, PATIENCE,
@@ -142,7 +117,7 @@ ok(become($_, 'up', @others), "$_->{name} works for those that are not cut off")
 
 $sick->set(status => 500);
 ok(become($sick, 'unhealthy', @others), 'they find a member that fails');
-is(scalar(grep { state($others[0], $_) eq 'up' } @well), MEMBERS - 1,
+is(scalar(grep { state_of($others[0], $_) eq 'up' } @well), MEMBERS - 1,
    'and no other one');
 $ask->() for 1 .. MEMBERS;
 is($failed, 0, 'no request has failed');
@@ -208,7 +183,7 @@ ok(become_roles(qr/^alone$/, $observer),
 ok(become_roles(qr/^(?:observes follows|follows observes)$/, @others),
    'another one takes over');
 is(verdicts(@others), $known, 'which took nobody for failed');
-is(scalar(grep { state($observer, $_) eq 'up' } @backends), MEMBERS,
+is(scalar(grep { state_of($observer, $_) eq 'up' } @backends), MEMBERS,
    'nor has the one that is cut off');
 
 $sick->set(status => 500);
