@@ -114,6 +114,7 @@ typedef struct {
     void                       *data;
 
     ngx_etcd_check_role_e       role;
+
     /* private */
 
     unsigned                    changed:1;    /* an own verdict: it is said
@@ -144,7 +145,7 @@ ngx_str_t *ngx_etcd_check_share_word(ngx_uint_t role);
 void ngx_etcd_check_share_init(ngx_etcd_check_observer_t *observer);
 void ngx_etcd_check_share_done(ngx_etcd_check_observer_t *observer);
 
-/* This nginx has another verdict: an observer says it at the next call. */
+/* This nginx has another verdict: an observer says so soon. */
 void ngx_etcd_check_share_changed(ngx_etcd_check_observer_t *observer);
 
 /*
