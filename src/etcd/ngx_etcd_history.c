@@ -161,13 +161,6 @@ struct ngx_etcd_vote_s {
 };
 
 
-static void
-ngx_etcd_vote_ready(ngx_etcd_subchannel_t *subchannel)
-{
-    ngx_etcd_subchannel_close(subchannel);
-}
-
-
 static ngx_uint_t
 ngx_etcd_vote_of(ngx_etcd_vote_t *vote, uint64_t id)
 {
@@ -210,7 +203,10 @@ ngx_etcd_vote_winner(ngx_etcd_vote_t *vote)
 }
 
 
-/* Ends the vote, soon, if no further answer is needed. */
+/*
+ * Ends the vote, soon, if no further answer is needed, or another worker's vote
+ * was faster.
+ */
 
 static void
 ngx_etcd_vote_count(ngx_etcd_vote_t *vote)
@@ -227,11 +223,21 @@ ngx_etcd_vote_count(ngx_etcd_vote_t *vote)
     }
 
     if (open == 0
+        || ngx_etcd_cluster_id_known(vote->cluster) != 0
         || ngx_etcd_vote_of(vote, ngx_etcd_vote_winner(vote)) * 2
            > ngx_etcd_endpoints_count(endpoints))
     {
         ngx_post_event(&vote->end, &ngx_posted_events);
     }
+}
+
+
+static void
+ngx_etcd_vote_ready(ngx_etcd_subchannel_t *subchannel)
+{
+    ngx_etcd_subchannel_close(subchannel);
+
+    ngx_etcd_vote_count(subchannel->data);
 }
 
 
@@ -252,9 +258,7 @@ ngx_etcd_vote_failed(ngx_etcd_subchannel_t *subchannel, ngx_str_t *reason)
     ngx_etcd_endpoints_failed(&cluster->endpoints, subchannel->place, 0,
                               reason);
 
-    if (ngx_etcd_cluster_id_known(cluster) == 0) {
-        ngx_etcd_vote_count(vote);
-    }
+    ngx_etcd_vote_count(vote);
 }
 
 

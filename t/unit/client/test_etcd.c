@@ -40,6 +40,16 @@ static void test_etcd_release(ngx_etcd_http2_t *h2);
 
 /* connections */
 
+void
+test_etcd_connected(ngx_etcd_http2_t *h2)
+{
+    ngx_etcd_event_stop(&h2->timer);
+
+    h2->ready = 1;
+    h2->conf.ready(h2->conf.data);
+}
+
+
 static void
 test_etcd_ready(ngx_event_t *ev)
 {
@@ -60,8 +70,7 @@ test_etcd_ready(ngx_event_t *ev)
         return;
     }
 
-    h2->ready = 1;
-    h2->conf.ready(h2->conf.data);
+    test_etcd_connected(h2);
 }
 
 

@@ -108,6 +108,9 @@ void test_etcd_keys(ngx_etcd_grpc_stream_t *stream, u_char letter,
 void test_etcd_message(ngx_etcd_grpc_stream_t *stream,
     ProtobufCMessage *response);
 
+/* A silent endpoint answers. */
+void test_etcd_connected(ngx_etcd_http2_t *h2);
+
 /* The connection breaks, and its calls end; GOAWAY arrives. */
 void test_etcd_break(ngx_etcd_http2_t *h2, char *reason);
 void test_etcd_goaway(ngx_etcd_http2_t *h2, ngx_uint_t pings);

@@ -125,6 +125,64 @@ test_vote_silent(ngx_pool_t *pool)
 }
 
 
+/*
+ * Another worker has chosen a cluster while this one's vote goes on: what waits
+ * goes on with the next endpoint that answers, or fails.
+ */
+
+static void
+test_vote_late(ngx_pool_t *pool, ngx_uint_t answers)
+{
+    ngx_etcd_http2_t    *h2;
+    ngx_etcd_channel_t  *streams;
+
+    test_etcd_conf(pool, 3);
+    tap_expect(test_etcd_create(pool) == NGX_OK);
+
+    test_etcd.ids[0] = test_etcd.ids[1] = test_etcd.ids[2] = 7;
+    test_etcd.silent = 6;
+
+    streams = test_etcd.cluster->streams;
+    streams->next = &test_etcd.cluster->endpoints.places[0];
+
+    (void) ngx_etcd_channel_get(streams);
+    test_loop_pass(0);
+
+    tap_expect(ngx_etcd_channel_get(streams) == NULL);
+
+    test_etcd.cluster->id.id = 7;
+    h2 = test_etcd_connection(1);
+    tap_expect(h2 != NULL);
+
+    if (answers) {
+        test_etcd_connected(h2);
+
+    } else {
+        test_etcd_break(h2, "connection reset by peer");
+    }
+
+    test_loop_pass(0);
+
+    h2 = ngx_etcd_channel_get(streams);
+    tap_expect(h2 != NULL);
+    tap_check(test_etcd_where(h2) == 1);
+}
+
+
+static void
+test_vote_late_answer(ngx_pool_t *pool)
+{
+    test_vote_late(pool, 1);
+}
+
+
+static void
+test_vote_late_failure(ngx_pool_t *pool)
+{
+    test_vote_late(pool, 0);
+}
+
+
 ngx_etcd_tap_test_t  test_vote[] = {
     { "vote: one endpoint", test_vote_alone },
     { "vote: a majority", test_vote_majority },
@@ -132,5 +190,7 @@ ngx_etcd_tap_test_t  test_vote[] = {
     { "vote: as many of each", test_vote_tie },
     { "vote: some fail", test_vote_refused },
     { "vote: some do not answer", test_vote_silent },
+    { "vote: later than that of another worker", test_vote_late_answer },
+    { "vote: later, and an endpoint fails", test_vote_late_failure },
     { NULL, NULL }
 };
