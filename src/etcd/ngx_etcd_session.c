@@ -323,7 +323,11 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
                                                       session->lease.ttl);
 
     if (session->lease.deadline <= ngx_etcd_clock()) {
+
+        /* etcd answers: the revocation shows whether it is slow */
+
         session->former = session->lease.id;
+        session->pause.failures = 0;
         ngx_etcd_session_late(session);
         ngx_etcd_session_again(session);
         return;

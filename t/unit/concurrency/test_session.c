@@ -355,8 +355,8 @@ test_session_silence(ngx_pool_t *pool)
 
 /*
  * Outages, one after the other, longer than the TTL: an attempt before each was
- * processed, or was not answered.  Another lease is requested when etcd is
- * back.
+ * processed, or was not answered.  Another lease is requested as soon as etcd
+ * is back.
  */
 
 static void
@@ -380,12 +380,12 @@ test_session_outage(ngx_pool_t *pool)
 
         tap_check(test_sessions.held == 0);
 
-        call = test_session_wait(test_session_revoke, 500);
+        call = test_session_wait(test_session_revoke, 2);
         tap_expect(call != NULL);
 
         test_etcd_fail(call, NGX_ETCD_GRPC_NOT_FOUND, "not found");
 
-        call = test_session_wait(test_session_grant, 500);
+        call = test_session_wait(test_session_grant, 2);
     }
 
     tap_expect(call != NULL);
