@@ -22,6 +22,7 @@ ngx_etcd_channel_set_state(ngx_etcd_channel_t *channel,
     }
 
     channel->state = state;
+    channel->asked = 0;
     channel->connection += (state == NGX_ETCD_CHANNEL_READY);
     channel->cluster->changed(channel->cluster->data);
 }
@@ -133,6 +134,7 @@ ngx_etcd_channel_alive(void *data, ngx_uint_t answer)
 
     if (answer) {
         channel->heard = ngx_current_msec;
+        channel->asked = 0;
     }
 
     if (subchannel->state == NGX_ETCD_SUBCHANNEL_READY && subchannel->id != 0) {
@@ -400,26 +402,10 @@ ngx_etcd_channel_init_subchannel(ngx_etcd_channel_t *channel,
 }
 
 
-static ngx_msec_t
-ngx_etcd_channel_patience(ngx_etcd_channel_t *channel)
-{
-    ngx_msec_t           timeout;
-    ngx_uint_t           rounds;
-    ngx_etcd_cluster_t  *cluster;
-
-    cluster = channel->cluster;
-    timeout = cluster->conf->connect_timeout;
-
-    rounds = channel->late
-             / ngx_max(ngx_etcd_endpoints_count(&cluster->endpoints), 1);
-
-    return (timeout << ngx_min(rounds, NGX_ETCD_CHANNEL_LATE)) - timeout;
-}
-
-
 static void
 ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
 {
+    ngx_msec_t           timeout;
     ngx_etcd_place_t    *place;
     ngx_etcd_cluster_t  *cluster;
 
@@ -452,7 +438,10 @@ ngx_etcd_channel_connect(ngx_etcd_channel_t *channel)
         ngx_etcd_endpoints_set_current(&cluster->endpoints, place);
     }
 
-    channel->subchannel->patience = ngx_etcd_channel_patience(channel);
+    timeout = cluster->conf->connect_timeout;
+
+    channel->subchannel->patience = ngx_etcd_channel_patience(channel, timeout)
+                                    - timeout;
     ngx_etcd_subchannel_open(channel->subchannel, place);
 
     ngx_etcd_channel_set_state(channel, NGX_ETCD_CHANNEL_CONNECTING);
@@ -562,6 +551,18 @@ ngx_etcd_channel_get(ngx_etcd_channel_t *channel)
     }
 
     return NULL;
+}
+
+
+ngx_msec_t
+ngx_etcd_channel_patience(ngx_etcd_channel_t *channel, ngx_msec_t patience)
+{
+    ngx_uint_t  n;
+
+    n = ngx_etcd_endpoints_count(&channel->cluster->endpoints);
+
+    return patience << ngx_min(channel->late / ngx_max(n, 1),
+                               NGX_ETCD_CHANNEL_LATE);
 }
 
 

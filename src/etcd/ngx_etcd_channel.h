@@ -46,8 +46,9 @@
  * An endpoint that takes a connection and does not answer in time stands still,
  * or is busy, as etcd is after a restart under thousands of clients: what is
  * given up then has cost etcd as much as what succeeds, and is repeated.  One
- * endpoint is left for another one.  Where all are late, attempts have twice as
- * much time in each round, up to connect_timeout doubled so many times.
+ * endpoint is left for another one.  Where all are late, with a connection or
+ * with the answer to a call, each has twice as much time in each round, up to
+ * what it had at first doubled so many times.
  */
 
 #define NGX_ETCD_CHANNEL_LATE  2
@@ -82,7 +83,9 @@ struct ngx_etcd_channel_s {
                                                    RangeStream was called, */
     ngx_uint_t                   streamed;      /* and on which it works */
     ngx_uint_t                   failures;      /* since the last success */
-    ngx_uint_t                   late;          /* attempts since then */
+    ngx_uint_t                   late;          /* endpoints left since then,
+                                                   too late to connect or to
+                                                   answer */
     ngx_uint_t                   flaps;         /* connections in a row that
                                                    answered and failed before
                                                    HELD */
@@ -94,6 +97,8 @@ struct ngx_etcd_channel_s {
     ngx_uint_t                   answered;      /* a call on this connection */
     ngx_msec_t                   heard;         /* when a part of some answer
                                                    was last received */
+    ngx_msec_t                   asked;         /* first without an answer since
+                                                   then; 0: no call */
     ngx_event_t                  timer;
     ngx_event_t                  rebalance;
     ngx_queue_t                  waiters;
@@ -110,6 +115,10 @@ void ngx_etcd_channel_destroy(ngx_etcd_channel_t *channel);
  * the channel is idle.
  */
 ngx_etcd_http2_t *ngx_etcd_channel_get(ngx_etcd_channel_t *channel);
+
+/* Returns how many ms an endpoint is given that has "patience" ms at first. */
+ngx_msec_t ngx_etcd_channel_patience(ngx_etcd_channel_t *channel,
+    ngx_msec_t patience);
 
 /* Returns 1 if the endpoint was slow when the connection began. */
 ngx_uint_t ngx_etcd_channel_slow(ngx_etcd_channel_t *channel);

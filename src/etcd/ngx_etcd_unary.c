@@ -138,17 +138,20 @@ ngx_etcd_unary_drop(ngx_etcd_unary_t *unary)
 
 /*
  * Leaves the endpoint, unless it is slow only because it sends another answer,
- * or the attempt was short beside the failures before it: where all endpoints
- * are slow, leaving one ends the calls that it would have answered.
+ * or the attempt was short beside the failures before it, or the endpoint has
+ * not been silent for long beside all others: where all endpoints are slow,
+ * leaving one ends the calls that it would have answered, and the next
+ * connection makes them slower.
  */
 
 static void
 ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_msec_t           first, patience, quarter;
+    ngx_msec_t           first, patience, quarter, now;
     ngx_etcd_channel_t  *reads;
 
+    now = ngx_current_msec;
     reads = unary->cluster->reads;
 
     /*
@@ -163,12 +166,19 @@ ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     patience = first << ngx_min(reads->failures, 16);
     patience = ngx_min(patience, ngx_max(quarter, first));
 
-    if (status == NGX_ETCD_GRPC_UNAVAILABLE
-        || ((ngx_msec_int_t) (reads->heard - unary->attempts.started) < 0
-            && ngx_current_msec - unary->attempts.started >= patience))
-    {
-        ngx_etcd_channel_failed(reads, text);
+    if (status != NGX_ETCD_GRPC_UNAVAILABLE) {
+
+        if (unary->heard
+            || now - unary->attempts.started < patience
+            || now - reads->asked < ngx_etcd_channel_patience(reads, patience))
+        {
+            return;
+        }
+
+        reads->late++;
     }
+
+    ngx_etcd_channel_failed(reads, text);
 }
 
 
@@ -219,6 +229,8 @@ ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
     unary->oversize = unary->call.oversize;
+    unary->heard = (ngx_msec_int_t) (unary->cluster->reads->heard
+                                     - unary->attempts.started) >= 0;
 
     if (!ngx_etcd_backoff_retriable(status)) {
         ngx_etcd_unary_measure(unary);
@@ -310,8 +322,10 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
 {
     ngx_msec_t             timeout;
     ngx_keyval_t           md[NGX_ETCD_AUTH_METADATA];
+    ngx_etcd_channel_t    *reads;
     ngx_etcd_grpc_call_t  *call;
 
+    reads = unary->cluster->reads;
     timeout = ngx_etcd_unary_first(unary) << ngx_min(unary->attempts.n, 16);
 
     call = &unary->call;
@@ -331,7 +345,11 @@ ngx_etcd_unary_call(ngx_etcd_unary_t *unary, ngx_etcd_http2_t *h2,
     unary->attempts.started = ngx_current_msec;
     unary->last = ngx_etcd_clock();
     unary->mark = ngx_etcd_history_mark(unary->cluster);
-    unary->connection = unary->cluster->reads->connection;
+    unary->connection = reads->connection;
+
+    if (reads->asked == 0) {
+        reads->asked = ngx_current_msec;
+    }
 
     if (unary->first == 0) {
         unary->first = unary->last;
@@ -450,6 +468,7 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->unknown = 0;
     unary->repeated = 0;
     unary->oversize = 0;
+    unary->heard = 0;
     unary->full = 0;
     unary->first = 0;
     unary->last = 0;

@@ -105,6 +105,12 @@ struct ngx_etcd_unary_s {
     unsigned                            oversize:1;
 
     /*
+     * valid in done(): during the last attempt, which failed, the endpoint sent
+     * a part of some answer
+     */
+    unsigned                            heard:1;
+
+    /*
      * valid in done(): when the first attempt was sent, and the one that was
      * answered, or else the last one
      */

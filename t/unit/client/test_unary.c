@@ -219,6 +219,39 @@ test_unary_patience(ngx_pool_t *pool)
 }
 
 
+/*
+ * Calls that nobody answers, one after the other: when all endpoints were
+ * silent, they are left less often, but none is kept.
+ */
+
+static void
+test_unary_silent(ngx_pool_t *pool)
+{
+    ngx_uint_t         i, connects;
+    ngx_etcd_unary_t  *unary;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    connects = 0;
+
+    for (i = 0; i < 24; i++) {
+        if (i == 12) {
+            connects = test_etcd.connects;
+        }
+
+        ngx_etcd_unary_start(unary);
+        test_loop_pass(5000);
+    }
+
+    connects = test_etcd.connects - connects;
+
+    tap_check(connects <= 8);
+    tap_expect(connects >= 4);
+}
+
+
 /* No answer at all: after request_timeout, not before. */
 
 static void
@@ -496,6 +529,7 @@ ngx_etcd_tap_test_t  test_unary[] = {
     { "unary: attempts", test_unary_attempts },
     { "unary: another answer, and none", test_unary_silence },
     { "unary: slow endpoints", test_unary_patience },
+    { "unary: endpoints that are silent", test_unary_silent },
     { "unary: no answer", test_unary_timeout },
     { "unary: the reason of the last attempt", test_unary_reason },
     { "unary: what is not repeated", test_unary_once },
