@@ -92,6 +92,8 @@ static void
 ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
+    int64_t  least;
+
     /* the revision was compacted between two pages: start again */
 
     if (status == NGX_ETCD_GRPC_OUT_OF_RANGE && list->begun
@@ -109,11 +111,14 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     /* the page was too large, or took too long: continue with smaller pages */
 
+    least = (list->unary.oversize || list->unary.heard) ? 1
+                                                        : NGX_ETCD_LIST_LEAST;
+
     if ((list->unary.oversize
          || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)
-        && list->limit > 1)
+        && list->limit > least)
     {
-        list->limit = ngx_max(list->limit / 8, 1);
+        list->limit = ngx_max(list->limit / 8, least);
 
         ngx_log_error(NGX_LOG_INFO, list->cluster->log, 0,
                       "etcd cluster \"%V\": list continues with pages of "

@@ -20,7 +20,10 @@
 
 
 #define NGX_ETCD_LIST_PAGE   8192       /* keys, reduced after an oversize or
-                                           late answer */
+                                           late answer, */
+#define NGX_ETCD_LIST_LEAST  512        /* down to this one if nothing came: an
+                                           etcd that answers nobody is not
+                                           helped by more requests */
 #define NGX_ETCD_LIST_PIECE  128        /* keys passed to keys() at a time */
 #define NGX_ETCD_LIST_BYTES  65536      /* of these keys and values, or one
                                            key with more */

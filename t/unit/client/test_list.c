@@ -187,6 +187,46 @@ test_list_again(ngx_pool_t *pool)
 }
 
 
+/*
+ * Late answers: smaller pages, down to one key if a part came, and not so small
+ * if the endpoints are silent.
+ */
+
+static void
+test_list_late(ngx_pool_t *pool)
+{
+    ngx_uint_t               i, heard;
+    ngx_etcd_list_t         *list;
+    ngx_etcd_grpc_stream_t  *call;
+
+    tap_expect(test_list_init(pool) == NGX_OK);
+    test_etcd.cluster->reads->probed = 1;
+
+    list = &test_list_state.list;
+
+    for (heard = 0; heard < 2; heard++) {
+        list->limit = 0;
+        test_etcd.done = 0;
+        ngx_etcd_list_start(list);
+
+        for (i = 0; i < 60000 && test_etcd.done == 0; i += 50) {
+            test_loop_pass(50);
+            call = test_etcd_range(0);
+
+            if (heard && call != NULL) {
+                test_etcd_alive(call, 1);
+            }
+        }
+
+        tap_expect(test_etcd.done == 1);
+        tap_check(test_etcd.status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED
+                  || test_alloc_failed());
+        tap_check(list->limit == (heard ? 1 : NGX_ETCD_LIST_LEAST)
+                  || test_alloc_failed());
+    }
+}
+
+
 /* Lists that cannot be used, or are not wanted any more. */
 
 static void
@@ -678,6 +718,7 @@ test_list_silence(ngx_pool_t *pool)
 ngx_etcd_tap_test_t  test_list[] = {
     { "list: pages", test_list_pages },
     { "list: again", test_list_again },
+    { "list: late answers", test_list_late },
     { "list: unusable, and cancelled", test_list_unusable },
     { "list: the rest in a stream", test_list_stream },
     { "list: pieces of large values", test_list_bytes },
