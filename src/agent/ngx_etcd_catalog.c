@@ -619,7 +619,7 @@ ngx_etcd_catalog_create(ngx_etcd_catalog_conf_t *conf, ngx_pool_t *pool,
     fanout->denied = ngx_etcd_catalog_denied;
     fanout->data = catalog;
 
-    fanout->watch.prefix = conf->pattern.literal;
+    fanout->watch.range.prefix = conf->pattern.literal;
     fanout->watch.verified = ngx_etcd_catalog_verified;
 
     if (conf->service.source->verified) {

@@ -70,7 +70,7 @@ ngx_etcd_election_first(ngx_etcd_election_t *election)
         return NULL;
     }
 
-    fault = ngx_etcd_candidate_fault(first, mirror->watch.prefix.len);
+    fault = ngx_etcd_candidate_fault(first, mirror->watch.range.prefix.len);
 
     if (fault != NULL) {
         ngx_etcd_election_report(election, first, fault);
@@ -489,7 +489,7 @@ ngx_etcd_election_name(ngx_etcd_election_t *election)
     u_char     *p;
     ngx_str_t  *prefix;
 
-    prefix = &election->mirror.watch.prefix;
+    prefix = &election->mirror.watch.range.prefix;
 
     p = prefix->data + prefix->len;
     p = ngx_sprintf(p, "%xL", election->session.lease.id);
@@ -600,8 +600,8 @@ ngx_etcd_election_init(ngx_etcd_election_t *election)
 
     p = ngx_sprintf(p, "%V%V/", ns, &election->prefix);
 
-    mirror->watch.prefix.data = election->own.key.data;
-    mirror->watch.prefix.len = p - election->own.key.data;
+    mirror->watch.range.prefix.data = election->own.key.data;
+    mirror->watch.range.prefix.len = p - election->own.key.data;
     mirror->watch.verify_interval = election->verify_interval;
     mirror->watch.verified = ngx_etcd_election_verified;
 

@@ -251,8 +251,8 @@ ngx_etcd_register_init(ngx_etcd_register_t *reg)
     mirror->complete = ngx_etcd_register_complete;
     mirror->data = reg;
 
-    mirror->watch.prefix = reg->key;
-    mirror->watch.exact = 1;
+    mirror->watch.range.prefix = reg->key;
+    mirror->watch.range.exact = 1;
 
     ngx_etcd_mirror_init(mirror, cluster->log);
 

@@ -396,7 +396,7 @@ ngx_etcd_leader_create(ngx_etcd_service_t *service, ngx_pool_t *pool)
 
     watch = &service->mirror.watch;
 
-    watch->prefix = conf->watched;
+    watch->range.prefix = conf->watched;
     watch->verify_interval = ngx_etcd_service_interval(service->conf);
 
     return (leader->source->create != NULL)

@@ -410,7 +410,7 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
     mirror->complete = ngx_etcd_lock_queue_complete;
     mirror->data = lock_queue;
 
-    mirror->watch.prefix = lock_queue->prefix;
+    mirror->watch.range.prefix = lock_queue->prefix;
     mirror->watch.prompt = 1;
     mirror->watch.pool = lock_queue->pool;
 

@@ -142,7 +142,8 @@ ngx_etcd_index_drain(ngx_etcd_index_t *index, ngx_etcd_entry_t *entry)
 
     index->drains = 1;
 
-    return ngx_etcd_drain_find(mirror, &mirror->watch.prefix, &record.name, 1)
+    return ngx_etcd_drain_find(mirror, &mirror->watch.range.prefix,
+                               &record.name, 1)
            ? NGX_OK : NGX_ERROR;
 }
 

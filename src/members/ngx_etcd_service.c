@@ -401,7 +401,7 @@ ngx_etcd_service_mirror(ngx_etcd_service_t *service, ngx_pool_t *pool)
     mirror->foreign = ngx_etcd_service_foreign;
     mirror->data = service;
 
-    mirror->watch.prefix = service->conf->prefix;
+    mirror->watch.range.prefix = service->conf->prefix;
     mirror->watch.verified = ngx_etcd_service_verified;
 
     ngx_etcd_mirror_init(mirror, service->log);

@@ -703,8 +703,8 @@ ngx_etcd_value_feed_start(ngx_etcd_value_feed_t *feed,
     mirror->denied = ngx_etcd_value_feed_denied;
     mirror->data = feed;
 
-    mirror->watch.prefix = conf->literal;
-    mirror->watch.exact = conf->exact;
+    mirror->watch.range.prefix = conf->literal;
+    mirror->watch.range.exact = conf->exact;
 
     ngx_etcd_mirror_init(mirror, feed->log);
 

@@ -69,8 +69,8 @@ struct ngx_etcd_fanout_s {
     void                        *data;
 
     /*
-     * The owner sets prefix, revision, verify_interval and verified before
-     * ngx_etcd_fanout_start().  watch.data is the fan-out.
+     * The owner sets range.prefix, revision, verify_interval and verified
+     * before ngx_etcd_fanout_start().  watch.data is the fan-out.
      */
     ngx_etcd_watch_t             watch;
 

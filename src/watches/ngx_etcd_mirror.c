@@ -24,7 +24,7 @@ ngx_etcd_mirror_denied(ngx_etcd_causes_t *causes, ngx_str_t *name,
             ? NGX_LOG_DEBUG : ngx_etcd_cause_level(causes, status, text);
 
     ngx_log_error(level, log, 0, "%V: %s \"%V\" cannot be read: %s: %V", name,
-                  watch->exact ? "key" : "prefix", &watch->prefix,
+                  watch->range.exact ? "key" : "prefix", &watch->range.prefix,
                   ngx_etcd_grpc_status_name(status), text);
 }
 
@@ -38,7 +38,8 @@ ngx_etcd_mirror_allowed(ngx_etcd_causes_t *causes, ngx_str_t *name,
     }
 
     ngx_log_error(NGX_LOG_NOTICE, log, 0, "%V: %s \"%V\" can be read again",
-                  name, watch->exact ? "key" : "prefix", &watch->prefix);
+                  name, watch->range.exact ? "key" : "prefix",
+                  &watch->range.prefix);
 }
 
 
@@ -349,7 +350,7 @@ ngx_etcd_mirror_listed(ngx_etcd_watch_t *watch, int64_t revision)
 
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, mirror->entries.table.log, 0,
                    "etcd mirror \"%V\": listed at revision %L, %ui keys",
-                   &watch->prefix, revision, mirror->entries.n);
+                   &watch->range.prefix, revision, mirror->entries.n);
 
     mirror->listing = 0;
     mirror->synced = 1;

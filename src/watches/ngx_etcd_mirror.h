@@ -132,7 +132,7 @@ struct ngx_etcd_mirror_s {
 
     /*
      * The caller sets the watched keys and the options before
-     * ngx_etcd_mirror_start(): prefix, exact, revision, prompt,
+     * ngx_etcd_mirror_start(): range.prefix, range.exact, revision, prompt,
      * verify_interval, verified, pool.  watch.data is the mirror.
      */
     ngx_etcd_watch_t             watch;

@@ -111,7 +111,7 @@ ngx_etcd_mirror_audit_compare(ngx_etcd_mirror_audit_t *audit)
             ngx_log_debug2(NGX_LOG_DEBUG_EVENT, audit->log, 0,
                            "etcd mirror \"%V\": audit put off, nothing proves "
                            "that the watch has passed revision %L",
-                           &audit->watch->prefix, run->revision);
+                           &audit->watch->range.prefix, run->revision);
 
             ngx_etcd_mirror_audit_schedule(audit);
             return;
@@ -127,8 +127,8 @@ ngx_etcd_mirror_audit_compare(ngx_etcd_mirror_audit_t *audit)
     ngx_log_error(NGX_LOG_WARN, audit->log, 0,
                   "%V: %s \"%V\" differs from etcd at revision %L, "
                   "listing again", audit->name,
-                  audit->watch->exact ? "key" : "prefix",
-                  &audit->watch->prefix, run->revision);
+                  audit->watch->range.exact ? "key" : "prefix",
+                  &audit->watch->range.prefix, run->revision);
 
     cluster->counts.repairs++;
     cluster->changed(cluster->data);

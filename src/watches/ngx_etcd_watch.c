@@ -476,7 +476,7 @@ ngx_etcd_watch_declined(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
 
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, stream->cluster->log, 0,
                    "etcd watch \"%V\": canceled, id %L: \"%V\"",
-                   &watch->prefix, response->watch_id, &text);
+                   &watch->range.prefix, response->watch_id, &text);
 
     if (status == NGX_ETCD_GRPC_UNAUTHENTICATED
         || (status == NGX_ETCD_GRPC_PERMISSION_DENIED
@@ -551,7 +551,7 @@ ngx_etcd_watch_established(ngx_etcd_watch_t *watch,
 
     ngx_log_debug3(NGX_LOG_DEBUG_EVENT, cluster->log, 0,
                    "etcd watch \"%V\": created, id %L, from revision %L",
-                   &watch->prefix, response->watch_id, watch->revision);
+                   &watch->range.prefix, response->watch_id, watch->revision);
 
     watch->state = NGX_ETCD_WATCH_ACTIVE;
     ngx_etcd_watch_stream_activate(&watch->member, response->watch_id);
@@ -611,7 +611,7 @@ ngx_etcd_watch_canceled(ngx_etcd_watch_t *watch, Etcd__WatchResponse *response)
         ngx_log_error(NGX_LOG_NOTICE, cluster->log, 0,
                       "etcd cluster \"%V\": prefix \"%V\": revision %L is "
                       "compacted (at %L), listing again",
-                      &cluster->conf->name, &watch->prefix,
+                      &cluster->conf->name, &watch->range.prefix,
                       watch->revision, response->compact_revision);
 
         ngx_etcd_watch_detach(watch);
@@ -758,8 +758,7 @@ ngx_etcd_watch_add(ngx_etcd_watch_stream_t *stream, ngx_etcd_watch_t *watch)
     pool = (watch->pool != NULL) ? watch->pool : cluster->pool;
 
     if (ngx_etcd_watch_range_init(&watch->range, pool,
-                                  &cluster->conf->key_namespace,
-                                  &watch->prefix, watch->exact)
+                                  &cluster->conf->key_namespace)
         != NGX_OK)
     {
         return NGX_ERROR;

@@ -61,8 +61,7 @@ typedef struct {
 struct ngx_etcd_watch_s {
     /* set by the caller, the rest zeroed */
 
-    ngx_str_t                      prefix;     /* not empty; must stay */
-    ngx_uint_t                     exact;      /* one key, not a prefix */
+    ngx_etcd_watch_range_t         range;      /* of it, prefix and exact */
     int64_t                        revision;   /* all up to here is known; 0:
                                                   list */
 
@@ -132,7 +131,6 @@ struct ngx_etcd_watch_s {
     ngx_etcd_watch_stream_t       *stream;
     ngx_etcd_watch_state_e         state;
     ngx_etcd_watch_stream_member_t member;
-    ngx_etcd_watch_range_t         range;
     ngx_etcd_list_t               *reader;     /* NULL: no list is made */
     ngx_event_t                    timer;      /* of WAITING */
     ngx_uint_t                     failures;

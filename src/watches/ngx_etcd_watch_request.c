@@ -13,16 +13,15 @@
 
 ngx_int_t
 ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range, ngx_pool_t *pool,
-    ngx_str_t *key_namespace, ngx_str_t *prefix, ngx_uint_t exact)
+    ngx_str_t *key_namespace)
 {
-    range->prefix = *prefix;
-    range->exact = exact;
-
-    if (ngx_etcd_kv_key(&range->key, pool, key_namespace, prefix) != NGX_OK) {
+    if (ngx_etcd_kv_key(&range->key, pool, key_namespace, &range->prefix)
+        != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    if (exact) {
+    if (range->exact) {
         range->range_end.data = range->key.data;
         range->range_end.len = range->key.len + 1;
 

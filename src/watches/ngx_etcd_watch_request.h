@@ -23,21 +23,22 @@
  */
 
 typedef struct {
-    ngx_str_t                    prefix;       /* without the namespace; a key
-                                                  if "exact" is set */
-    ngx_uint_t                   exact;
+    /* set by the owner */
+
+    ngx_str_t                    prefix;       /* without the namespace, not
+                                                  empty; its bytes must stay */
+    ngx_uint_t                   exact;        /* the prefix is the one key */
+
+    /* set by ngx_etcd_watch_range_init() */
+
     ngx_str_t                    key;          /* with the namespace */
     ngx_str_t                    range_end;
 } ngx_etcd_watch_range_t;
 
 
-/*
- * The prefix must not be empty; its bytes must stay.  Allocates from the pool.
- * NGX_ERROR: no memory.
- */
+/* Allocates from the pool.  NGX_ERROR: no memory. */
 ngx_int_t ngx_etcd_watch_range_init(ngx_etcd_watch_range_t *range,
-    ngx_pool_t *pool, ngx_str_t *key_namespace, ngx_str_t *prefix,
-    ngx_uint_t exact);
+    ngx_pool_t *pool, ngx_str_t *key_namespace);
 
 /* Returns 1 if the key, with the namespace, is in the range. */
 ngx_uint_t ngx_etcd_watch_range_contains(ngx_etcd_watch_range_t *range,

@@ -304,7 +304,7 @@ ngx_etcd_fleet_create(ngx_etcd_fleet_client_t *client, ngx_etcd_conf_t *ecf,
     mirror = &client->mirror;
 
     ngx_str_set(&mirror->name, "fleet");
-    mirror->watch.prefix = ngx_etcd_fleet_prefix;
+    mirror->watch.range.prefix = ngx_etcd_fleet_prefix;
     mirror->changed = ngx_etcd_fleet_changed;
     mirror->data = client;
 

@@ -105,7 +105,7 @@ sim_fanout_start(sim_proc_t *proc)
     fanout->complete = sim_fanout_complete;
     fanout->denied = sim_fanout_denied;
 
-    ngx_str_set(&fanout->watch.prefix, "t/");
+    ngx_str_set(&fanout->watch.range.prefix, "t/");
     fanout->watch.verify_interval = 1000;
     fanout->watch.verified = sim_fanout_verified;
 
@@ -141,7 +141,7 @@ sim_fanout_init(sim_fanout_t *f, ngx_uint_t i)
 
     ngx_memzero(set, sizeof(sim_fanout_set_t));
 
-    prefix = &set->m.mirror.watch.prefix;
+    prefix = &set->m.mirror.watch.range.prefix;
     prefix->data = set->prefix;
     prefix->len = ngx_sprintf(set->prefix, "t/s%ui/", i) - set->prefix;
 

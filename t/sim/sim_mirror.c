@@ -127,16 +127,16 @@ sim_mirror_begin(sim_mirrors_t *all, sim_proc_t *proc, ngx_uint_t i)
     switch (sim_below(3)) {
 
     case 0:
-        ngx_str_set(&mirror->watch.prefix, "t/m3");
-        mirror->watch.exact = 1;
+        ngx_str_set(&mirror->watch.range.prefix, "t/m3");
+        mirror->watch.range.exact = 1;
         break;
 
     case 1:
-        ngx_str_set(&mirror->watch.prefix, "t/m1");
+        ngx_str_set(&mirror->watch.range.prefix, "t/m1");
         break;
 
     default:
-        ngx_str_set(&mirror->watch.prefix, "t/");
+        ngx_str_set(&mirror->watch.range.prefix, "t/");
         break;
     }
 
@@ -411,7 +411,7 @@ sim_mirror_complete(ngx_etcd_mirror_t *mirror, int64_t revision)
     if (m->store == model.store->number) {
         sim_fail("a mirror has what etcd had",
                  "mirror \"%V\" of %s at revision %L: %s",
-                 &mirror->watch.prefix, m->proc->name, revision, differs);
+                 &mirror->watch.range.prefix, m->proc->name, revision, differs);
     }
 
     /* otherwise it has yet to find out that the history is another one */
@@ -441,7 +441,7 @@ sim_mirror_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
 {
     ngx_str_t  *prefix, *space;
 
-    prefix = &mirror->watch.prefix;
+    prefix = &mirror->watch.range.prefix;
     space = &sim_world.conf.key_namespace;
 
     if (key->len < space->len + prefix->len
@@ -451,7 +451,7 @@ sim_mirror_wants(ngx_etcd_mirror_t *mirror, ngx_str_t *key)
         return 0;
     }
 
-    return !mirror->watch.exact || key->len == space->len + prefix->len;
+    return !mirror->watch.range.exact || key->len == space->len + prefix->len;
 }
 
 
@@ -467,7 +467,7 @@ sim_mirror_differs(sim_mirror_t *m, model_store_t *store, int64_t revision)
 
     n = 0;
     mirror = &m->mirror;
-    from = sim_key("%V", &mirror->watch.prefix);
+    from = sim_key("%V", &mirror->watch.range.prefix);
 
     if (revision > store->revision) {
         return "a revision that etcd does not have";

@@ -179,7 +179,7 @@ ngx_etcd_unit_script_init(ngx_etcd_unit_script_t *script, ngx_str_t *options)
     text = (char *) options->data;
 
     ngx_str_set(&mirror->name, "etcd: unit");
-    ngx_str_set(&mirror->watch.prefix, "/p/");
+    ngx_str_set(&mirror->watch.range.prefix, "/p/");
 
     mirror->entries.ordered = (ngx_strstr(text, "create") != NULL);
 

@@ -118,7 +118,7 @@ ngx_etcd_unit_mirror_model(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     mirror = &model->mirror;
 
     ngx_str_set(&mirror->name, "etcd: model");
-    ngx_str_set(&mirror->watch.prefix, "k");
+    ngx_str_set(&mirror->watch.range.prefix, "k");
 
     mirror->entries.keep = ngx_strstr(text, "keep") ? NGX_ETCD_MODEL_KEEP : 0;
     mirror->entries.ordered = (ngx_strstr(text, "create") != NULL);

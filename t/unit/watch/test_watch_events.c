@@ -75,7 +75,6 @@ static ngx_int_t
 test_events_init(ngx_pool_t *pool)
 {
     ngx_str_t  space = ngx_string("ns/");
-    ngx_str_t  prefix = ngx_string("a");
 
     test_etcd_conf(pool, 1);
 
@@ -93,14 +92,14 @@ test_events_init(ngx_pool_t *pool)
     test_alloc_cleanup(pool, test_events_cleanup);
 
     test_events.revision = 1;
+    ngx_str_set(&test_events.range.prefix, "a");
     test_events.events.stream = test_events.stream;
     test_events.events.range = &test_events.range;
     test_events.events.revision = &test_events.revision;
     test_events.events.events = test_events_told;
     test_events.events.overflow = test_events_overflow;
 
-    return ngx_etcd_watch_range_init(&test_events.range, pool, &space, &prefix,
-                                     0);
+    return ngx_etcd_watch_range_init(&test_events.range, pool, &space);
 }
 
 

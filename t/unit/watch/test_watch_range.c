@@ -46,10 +46,11 @@ test_watch_range_keys(ngx_pool_t *pool)
     };
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        range.prefix = *tap_string(pool, cases[i].prefix);
+        range.exact = cases[i].exact;
+
         tap_expect(ngx_etcd_watch_range_init(&range, pool,
-                                       tap_string(pool, cases[i].space),
-                                       tap_string(pool, cases[i].prefix),
-                                       cases[i].exact)
+                                       tap_string(pool, cases[i].space))
                    == NGX_OK);
 
         tap_check(test_watch_range_contains(&range,
@@ -71,8 +72,10 @@ test_watch_range_strip(ngx_pool_t *pool)
     ProtobufCBinaryData      key;
     ngx_etcd_watch_range_t   range;
 
-    tap_expect(ngx_etcd_watch_range_init(&range, pool, tap_string(pool, "ns/"),
-                                         tap_string(pool, "/s/"), 0)
+    ngx_str_set(&range.prefix, "/s/");
+    range.exact = 0;
+
+    tap_expect(ngx_etcd_watch_range_init(&range, pool, tap_string(pool, "ns/"))
                == NGX_OK);
 
     bytes = tap_string(pool, "ns//s/1");

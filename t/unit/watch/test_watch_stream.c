@@ -88,7 +88,7 @@ test_watch_begin(ngx_pool_t *pool, ngx_uint_t prompt)
 
     watch = &test_watch_state.watch;
 
-    ngx_str_set(&watch->prefix, "a");
+    ngx_str_set(&watch->range.prefix, "a");
     watch->prompt = prompt;
     watch->list = test_watch_list;
     watch->keys = test_watch_keys;
