@@ -439,18 +439,23 @@ ngx_etcd_peer_group_at(ngx_etcd_peer_group_t *group, uint64_t point)
 
 
 /*
- * Accepts the uniformly drawn peer with probability weight / heaviest,
- * otherwise draws one from the Fenwick tree; both are proportional to
- * weights.
+ * Accepts a uniformly drawn peer with probability weight / heaviest, which is
+ * 1 for equal weights, and otherwise draws one from the Fenwick tree; both are
+ * proportional to weights.
  */
 
 ngx_etcd_peer_t *
-ngx_etcd_peer_group_draw_again(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer)
+ngx_etcd_peer_group_draw(ngx_etcd_peer_group_t *group)
 {
-    uint64_t  point;
+    uint64_t          point;
+    ngx_etcd_peer_t  *peer;
 
-    if (ngx_etcd_peer_group_random(group) % group->heaviest < peer->weight) {
+    peer = group->peers[ngx_etcd_peer_group_random(group)
+                        % ngx_etcd_peer_group_usable(group)];
+
+    if (peer->weight == group->heaviest
+        || ngx_etcd_peer_group_random(group) % group->heaviest < peer->weight)
+    {
         return peer;
     }
 

@@ -153,12 +153,8 @@ void ngx_etcd_peer_group_place(ngx_etcd_peer_group_t *group,
 ngx_etcd_region_e ngx_etcd_peer_group_region(ngx_etcd_peer_group_t *group,
     ngx_etcd_peer_t *peer);
 
-/*
- * Accepts a uniformly drawn peer, which weighs less than the heaviest, or draws
- * another one, so that both together are in proportion to weights.
- */
-ngx_etcd_peer_t *ngx_etcd_peer_group_draw_again(ngx_etcd_peer_group_t *group,
-    ngx_etcd_peer_t *peer);
+/* Draws a usable peer in proportion to weights; there must be one. */
+ngx_etcd_peer_t *ngx_etcd_peer_group_draw(ngx_etcd_peer_group_t *group);
 
 
 /*

@@ -25,9 +25,15 @@
 
 
 ngx_int_t
-ngx_etcd_pick_make_user(ngx_etcd_pick_t *pick, void (*close)(void *data),
+ngx_etcd_pick_subscribe(ngx_etcd_pick_t *pick, void (*close)(void *data),
     void *data)
 {
+    /* another line may report what the first one does not */
+
+    if (!pick->table->conf->close && pick->table->conf->next == NULL) {
+        return NGX_OK;
+    }
+
     pick->user = ngx_pcalloc(pick->pool, sizeof(ngx_etcd_peer_user_t));
     if (pick->user == NULL) {
         return NGX_ERROR;
@@ -54,19 +60,6 @@ ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
     }
 
     return 0;
-}
-
-
-ngx_uint_t
-ngx_etcd_pick_more(ngx_etcd_table_t *table)
-{
-    ngx_uint_t  n;
-
-    for (n = 0; table != NULL; table = table->conf->next) {
-        n += ngx_etcd_pick_tries(table);
-    }
-
-    return n;
 }
 
 

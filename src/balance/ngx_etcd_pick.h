@@ -94,25 +94,17 @@ struct ngx_etcd_pick_s {
     (pick)->hashed = 0
 
 
-/* the number of peers to try in a line */
-
-#define ngx_etcd_pick_tries(table)                                            \
-    (ngx_etcd_peer_group_tries(&(table)->near)                                \
-     + ngx_etcd_peer_group_tries(&(table)->primary)                           \
-     + ngx_etcd_peer_group_tries(&(table)->backup))
-
-/* Returns that of this line and those after it. */
-ngx_uint_t ngx_etcd_pick_more(ngx_etcd_table_t *table);
-
-
 /*
- * Starts picking from the current table; returns the number of peers to try.
+ * Starts picking from the current table; returns the number of peers to try in
+ * this line and those after it.
  */
 
 static ngx_inline ngx_uint_t
 ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     ngx_str_t *name, ngx_pool_t *pool)
 {
+    ngx_uint_t  n;
+
     pick->table = table;
     pick->name = name;
     pick->pool = pool;
@@ -122,8 +114,13 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
     ngx_memzero(&pick->peer, offsetof(ngx_etcd_pick_t, first)
                              - offsetof(ngx_etcd_pick_t, peer));
 
-    return ngx_etcd_pick_tries(table)
-           + (table->conf->next ? ngx_etcd_pick_more(table->conf->next) : 0);
+    for (n = 0; table != NULL; table = table->conf->next) {
+        n += ngx_etcd_peer_group_tries(&table->near)
+             + ngx_etcd_peer_group_tries(&table->primary)
+             + ngx_etcd_peer_group_tries(&table->backup);
+    }
+
+    return n;
 }
 
 
@@ -132,12 +129,7 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
  * or becomes leader in another term; if the table does not report this
  * ("close"), the handler is never called.  NGX_OK or NGX_ERROR.
  */
-
-#define ngx_etcd_pick_subscribe(pick, handler, arg)                           \
-    (((pick)->table->conf->close || (pick)->table->conf->next != NULL)        \
-     ? ngx_etcd_pick_make_user(pick, handler, arg) : NGX_OK)
-
-ngx_int_t ngx_etcd_pick_make_user(ngx_etcd_pick_t *pick,
+ngx_int_t ngx_etcd_pick_subscribe(ngx_etcd_pick_t *pick,
     void (*close)(void *data), void *data);
 
 /* Callbacks of ngx_peer_connection_t; the data are the pick. */
@@ -282,17 +274,7 @@ ngx_etcd_pick_best_of_two(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
             break;
         }
 
-        /*
-         * In proportion to weights: a peer drawn uniformly is accepted at once
-         * if it has the highest weight, which is always so for equal weights.
-         */
-
-        peer = group->peers[ngx_etcd_peer_group_random(group)
-                            % ngx_etcd_peer_group_usable(group)];
-
-        if (peer->weight != group->heaviest) {
-            peer = ngx_etcd_peer_group_draw_again(group, peer);
-        }
+        peer = ngx_etcd_peer_group_draw(group);
 
         if (peer == first || !ngx_etcd_pick_usable(pick, group, peer)) {
             continue;

@@ -779,21 +779,3 @@ ngx_etcd_table_tick(ngx_etcd_table_t *table)
         }
     }
 }
-
-
-ngx_etcd_peer_t *
-ngx_etcd_table_successor(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
-{
-    ngx_etcd_peer_t  *current;
-
-    if (peer->index >= table->nslots) {
-        return NULL;
-    }
-
-    current = table->slots[peer->index];
-
-    /* members of another line, in another zone, may have the same uid */
-
-    return (current != NULL && current->uid == peer->uid
-            && current->slot == peer->slot) ? current : NULL;
-}

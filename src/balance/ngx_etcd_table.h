@@ -260,17 +260,32 @@ ngx_uint_t ngx_etcd_table_any_has(ngx_etcd_table_t *table, ngx_uint_t more);
  */
 ngx_etcd_peer_t *ngx_etcd_table_first(ngx_etcd_table_t *table);
 
+
 /*
- * the current object of a member, from any object of it; NULL: the member is
- * gone
+ * Returns the current object of a member, from any object of it; NULL: the
+ * member is gone.
  */
 
-#define ngx_etcd_table_current(table, peer)                                   \
-    ((peer)->gone ? ngx_etcd_table_successor(table, peer) : (peer))
+static ngx_inline ngx_etcd_peer_t *
+ngx_etcd_table_current(ngx_etcd_table_t *table, ngx_etcd_peer_t *peer)
+{
+    ngx_etcd_peer_t  *current;
 
-/* Like ngx_etcd_table_current(), for an object that is not in the table. */
-ngx_etcd_peer_t *ngx_etcd_table_successor(ngx_etcd_table_t *table,
-    ngx_etcd_peer_t *peer);
+    if (!peer->gone) {
+        return peer;
+    }
+
+    if (peer->index >= table->nslots) {
+        return NULL;
+    }
+
+    current = table->slots[peer->index];
+
+    /* members of another line, in another zone, may have the same uid */
+
+    return (current != NULL && current->uid == peer->uid
+            && current->slot == peer->slot) ? current : NULL;
+}
 
 
 #endif /* _NGX_ETCD_TABLE_H_INCLUDED_ */
