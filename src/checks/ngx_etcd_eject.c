@@ -40,19 +40,38 @@ ngx_etcd_eject_timer(ngx_event_t *ev)
 }
 
 
-void
-ngx_etcd_eject_start(ngx_etcd_eject_t *eject)
+void *
+ngx_etcd_eject_create(ngx_etcd_service_t *service, void *conf,
+    ngx_pool_t *pool)
 {
+    ngx_etcd_eject_t  *eject;
+
+    eject = ngx_pcalloc(pool, sizeof(ngx_etcd_eject_t));
+    if (eject == NULL) {
+        return NULL;
+    }
+
+    eject->conf = conf;
+    eject->service = service;
+    eject->zone = service->conf->zone;
+    eject->set = service->conf->set;
+    eject->name = &service->conf->name;
+    eject->log = service->log;
+
     ngx_etcd_event_init_timer(&eject->timer, ngx_etcd_eject_timer, eject,
                               eject->log);
 
     ngx_add_timer(&eject->timer, eject->conf->window / NGX_ETCD_EJECT_STEPS);
+
+    return eject;
 }
 
 
 void
-ngx_etcd_eject_stop(ngx_etcd_eject_t *eject)
+ngx_etcd_eject_destroy(void *data)
 {
+    ngx_etcd_eject_t *eject = data;
+
     ngx_etcd_event_stop(&eject->timer);
 
     if (eject->members != NULL) {

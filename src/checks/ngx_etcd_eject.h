@@ -127,9 +127,13 @@ typedef struct {
 } ngx_etcd_eject_t;
 
 
-/* Begins and ends the comparison of a set by the owner of its zone. */
-void ngx_etcd_eject_start(ngx_etcd_eject_t *eject);
-void ngx_etcd_eject_stop(ngx_etcd_eject_t *eject);
+/*
+ * Handlers of an ngx_etcd_attendant_t: begin and end the comparison of a set by
+ * the owner of its zone.
+ */
+void *ngx_etcd_eject_create(ngx_etcd_service_t *service, void *conf,
+    ngx_pool_t *pool);
+void ngx_etcd_eject_destroy(void *data);
 
 /*
  * One step, at a time in s.  NGX_OK, or NGX_AGAIN: the time budget is over,

@@ -143,45 +143,14 @@ ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream)
 }
 
 
-static void *
-ngx_etcd_eject_conf_create(ngx_etcd_service_t *service, void *conf,
-    ngx_pool_t *pool)
-{
-    ngx_etcd_eject_t  *eject;
-
-    eject = ngx_pcalloc(pool, sizeof(ngx_etcd_eject_t));
-    if (eject == NULL) {
-        return NULL;
-    }
-
-    eject->conf = conf;
-    eject->service = service;
-    eject->zone = service->conf->zone;
-    eject->set = service->conf->set;
-    eject->name = &service->conf->name;
-    eject->log = service->log;
-
-    ngx_etcd_eject_start(eject);
-
-    return eject;
-}
-
-
-static void
-ngx_etcd_eject_conf_destroy(void *data)
-{
-    ngx_etcd_eject_stop(data);
-}
-
-
 void
 ngx_etcd_eject_conf_use(ngx_etcd_eject_conf_t *conf,
     ngx_etcd_service_conf_t *service)
 {
     ngx_etcd_attendant_t  attendant;
 
-    attendant.create = ngx_etcd_eject_conf_create;
-    attendant.destroy = ngx_etcd_eject_conf_destroy;
+    attendant.create = ngx_etcd_eject_create;
+    attendant.destroy = ngx_etcd_eject_destroy;
     attendant.published = NULL;
     attendant.conf = conf;
     attendant.verdicts = NGX_ETCD_VERDICT_EJECTED;

@@ -24,13 +24,6 @@ ngx_etcd_service_used(ngx_etcd_service_t *service)
 }
 
 
-static void
-test_eject_destroy(void *data)
-{
-    ngx_etcd_eject_stop(&test_eject);
-}
-
-
 static ngx_int_t
 test_eject_init(ngx_pool_t *pool, ngx_uint_t members, ngx_uint_t max)
 {
@@ -47,7 +40,8 @@ test_eject_init(ngx_pool_t *pool, ngx_uint_t members, ngx_uint_t max)
         return NGX_ERROR;
     }
 
-    cln->handler = test_eject_destroy;
+    cln->handler = ngx_etcd_eject_destroy;
+    cln->data = &test_eject;
 
     test_table_add(0, members, NULL);
 
