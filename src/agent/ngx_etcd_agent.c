@@ -338,7 +338,7 @@ ngx_etcd_agent_view_endpoints(ngx_etcd_zone_t *zone,
         ep = &endpoints.list[endpoints.n++];
 
         ep->state = ngx_etcd_endpoints_state(place);
-        ep->learned = ngx_etcd_endpoints_learned(place);
+        ep->learned = (place->pool != NULL);
         ep->url_len = ngx_min(place->endpoint->url.len, NGX_ETCD_ZONE_URL_LEN);
 
         ngx_memcpy(ep->url, place->endpoint->url.data, ep->url_len);

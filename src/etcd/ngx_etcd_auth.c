@@ -321,20 +321,6 @@ ngx_etcd_auth_replaced(ngx_etcd_auth_t *auth)
 
 
 static void
-ngx_etcd_auth_look(ngx_etcd_auth_t *auth)
-{
-    if (auth->cluster->conf->token
-        && auth->state == NGX_ETCD_AUTH_READY
-        && ngx_etcd_auth_file_changed(&auth->file, auth->cluster->conf)
-        && ngx_etcd_auth_replaced(auth)
-        && ngx_etcd_auth_take(auth) == NGX_OK)
-    {
-        auth->generation++;
-    }
-}
-
-
-static void
 ngx_etcd_auth_ask(void *data)
 {
     ngx_etcd_auth_t *auth = data;
@@ -517,7 +503,16 @@ ngx_uint_t
 ngx_etcd_auth_metadata(ngx_etcd_auth_t *auth, ngx_keyval_t *md,
     ngx_uint_t *generation)
 {
-    ngx_etcd_auth_look(auth);
+    /* the file of the token may have another one by now */
+
+    if (auth->cluster->conf->token
+        && auth->state == NGX_ETCD_AUTH_READY
+        && ngx_etcd_auth_file_changed(&auth->file, auth->cluster->conf)
+        && ngx_etcd_auth_replaced(auth)
+        && ngx_etcd_auth_take(auth) == NGX_OK)
+    {
+        auth->generation++;
+    }
 
     *generation = auth->generation;
 

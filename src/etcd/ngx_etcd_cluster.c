@@ -479,13 +479,6 @@ ngx_etcd_endpoints_state(ngx_etcd_place_t *place)
 }
 
 
-ngx_uint_t
-ngx_etcd_endpoints_learned(ngx_etcd_place_t *place)
-{
-    return place->pool != NULL;
-}
-
-
 ngx_int_t
 ngx_etcd_endpoints_merge_add(ngx_etcd_endpoints_t *endpoints, ngx_pool_t *pool,
     ngx_etcd_endpoint_t *endpoint, ngx_etcd_endpoint_source_e source)

@@ -72,7 +72,8 @@ typedef enum {
 typedef struct {
     ngx_etcd_endpoint_t         *endpoint;      /* NULL: free */
     ngx_etcd_endpoint_source_e   source;
-    ngx_pool_t                  *pool;          /* of a learned endpoint */
+    ngx_pool_t                  *pool;          /* of a learned endpoint; NULL:
+                                                   it is of the configuration */
     uint64_t                     until;         /* ngx_etcd_clock(), until then
                                                    set aside */
     uint64_t                     tried;         /* time of the last attempt */
@@ -153,9 +154,7 @@ ngx_uint_t ngx_etcd_endpoints_silent(ngx_etcd_endpoints_t *endpoints,
 void ngx_etcd_endpoints_set_current(ngx_etcd_endpoints_t *endpoints,
     ngx_etcd_place_t *place);
 
-/* The state of an endpoint, and whether it is not of the configuration. */
 ngx_etcd_endpoint_state_e ngx_etcd_endpoints_state(ngx_etcd_place_t *place);
-ngx_uint_t ngx_etcd_endpoints_learned(ngx_etcd_place_t *place);
 
 /*
  * Merges the endpoints of a source: add() for each, then end(), which drops
