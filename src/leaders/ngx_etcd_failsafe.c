@@ -291,7 +291,9 @@ ngx_etcd_failsafe_leader(ngx_etcd_failsafe_t *failsafe, ngx_uint_t status,
                                  "is not the primary", name, status);
         ngx_etcd_failsafe_end(failsafe);
 
-    } else if (!ngx_etcd_patroni_api_says_primary(text)) {
+    } else if (ngx_etcd_patroni_api_role(text)
+               != NGX_ETCD_PATRONI_ROLE_PRIMARY)
+    {
         ngx_etcd_failsafe_reason(failsafe, "%V does not report that it is the "
                                  "primary", name);
         ngx_etcd_failsafe_end(failsafe);

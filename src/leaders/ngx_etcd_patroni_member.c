@@ -389,7 +389,7 @@ ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
 }
 
 
-static ngx_etcd_patroni_role_e
+ngx_etcd_patroni_role_e
 ngx_etcd_patroni_api_role(ngx_str_t *body)
 {
     ngx_etcd_json_t          json;
@@ -429,11 +429,4 @@ ngx_etcd_patroni_api_standby_leader(ngx_str_t *body)
     return role == NGX_ETCD_PATRONI_ROLE_NONE
            || role == NGX_ETCD_PATRONI_ROLE_STANDBY_LEADER
            || role == NGX_ETCD_PATRONI_ROLE_REPLICA;
-}
-
-
-ngx_uint_t
-ngx_etcd_patroni_api_says_primary(ngx_str_t *body)
-{
-    return ngx_etcd_patroni_api_role(body) == NGX_ETCD_PATRONI_ROLE_PRIMARY;
 }

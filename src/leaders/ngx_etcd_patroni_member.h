@@ -97,6 +97,9 @@ ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
     ngx_etcd_mirror_entry_t *key, ngx_str_t *url, ngx_uint_t report,
     ngx_etcd_probe_target_t *target);
 
+/* Returns the role that the body of an answer names. */
+ngx_etcd_patroni_role_e ngx_etcd_patroni_api_role(ngx_str_t *body);
+
 /*
  * Reads the body of an answer of 200: returns 1 unless the body names another
  * role.  Patroni answers 200 as soon as the member has the leader's key; the
@@ -104,9 +107,6 @@ ngx_int_t ngx_etcd_patroni_api_target(ngx_etcd_patroni_hosts_t *hosts,
  */
 ngx_uint_t ngx_etcd_patroni_api_primary(ngx_str_t *body);
 ngx_uint_t ngx_etcd_patroni_api_standby_leader(ngx_str_t *body);
-
-/* Returns 1 only if the body names the role of the primary. */
-ngx_uint_t ngx_etcd_patroni_api_says_primary(ngx_str_t *body);
 
 
 #endif /* _NGX_ETCD_PATRONI_MEMBER_H_INCLUDED_ */
