@@ -150,10 +150,16 @@ ngx_etcd_prefer_check(ngx_etcd_prefer_t *prefer,
         return NULL;
     }
 
-    if (service->leader != NULL) {
-        return "only \"etcd_members\" has members to prefer";
+    for ( /* void */ ; service != NULL; service = service->line.next) {
+
+        if (service->leader != NULL) {
+            return "only \"etcd_members\" has members to prefer";
+        }
+
+        if (!ngx_etcd_parameter_tags(&service->member)) {
+            return "the format has no tags";
+        }
     }
 
-    return ngx_etcd_parameter_tags(&service->member) ? NULL
-                                                     : "the format has no tags";
+    return NULL;
 }

@@ -39,7 +39,7 @@ void ngx_etcd_prefer_use(ngx_etcd_prefer_t *prefer,
 /* Sets the string to "TAG:VALUE", which the tag points into. */
 void ngx_etcd_prefer_text(ngx_etcd_tag_t *tag, ngx_str_t *str);
 
-/* Returns NULL, or why the directive cannot be used with the service. */
+/* Returns NULL, or why the directive cannot be used with one of the lines. */
 char *ngx_etcd_prefer_check(ngx_etcd_prefer_t *prefer,
     ngx_etcd_service_conf_t *service);
 

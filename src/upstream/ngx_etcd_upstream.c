@@ -708,10 +708,9 @@ ngx_etcd_upstream_rooted(ngx_etcd_upstream_t *upstream, ngx_log_t *log)
 ngx_int_t
 ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
 {
-    char                     *why;
-    ngx_uint_t                i;
-    ngx_etcd_upstream_t      *upstream, **upstreams;
-    ngx_etcd_service_conf_t  *service;
+    char                 *why;
+    ngx_uint_t            i;
+    ngx_etcd_upstream_t  *upstream, **upstreams;
 
     upstreams = emcf->upstreams.elts;
 
@@ -756,14 +755,7 @@ ngx_etcd_upstream_check(ngx_etcd_main_conf_t *emcf, ngx_log_t *log)
             return NGX_ERROR;
         }
 
-        why = NULL;
-
-        for (service = upstream->service;
-             service != NULL && why == NULL;
-             service = service->line.next)
-        {
-            why = ngx_etcd_prefer_check(&upstream->prefer, service);
-        }
+        why = ngx_etcd_prefer_check(&upstream->prefer, upstream->service);
 
         if (why != NULL) {
             ngx_log_error(NGX_LOG_EMERG, log, 0,
