@@ -433,38 +433,29 @@ ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
 }
 
 
-/*
- * Removes a permit that waits for nobody: who is first now wants a key of the
- * other kind.
- */
-
-static void
-ngx_etcd_lock_mismatch(ngx_etcd_lock_t *lock)
-{
-    ngx_etcd_lock_permit_t  *permit, *next;
-
-    ngx_etcd_queue_each_safe(permit, next, &lock->permits,
-                             ngx_etcd_lock_permit_t, queue)
-    {
-        if (permit->ngrants == 0
-            && !permit->kept
-            && permit->mutex->shared != ngx_etcd_lock_first(lock)->shared)
-        {
-            ngx_etcd_lock_permit_remove(permit);
-        }
-    }
-}
-
-
 /* Adds a permit if it is useful for the waiters, and removes surplus ones. */
 
 void
 ngx_etcd_lock_permit_adjust(ngx_etcd_lock_t *lock)
 {
+    ngx_etcd_lock_permit_t  *permit, *next;
+
     ngx_etcd_lock_join(lock);
 
     if (lock->name->shared && lock->nwaiters != 0) {
-        ngx_etcd_lock_mismatch(lock);
+
+        /* a permit waits for nobody if who is first wants the other kind */
+
+        ngx_etcd_queue_each_safe(permit, next, &lock->permits,
+                                 ngx_etcd_lock_permit_t, queue)
+        {
+            if (permit->ngrants == 0
+                && !permit->kept
+                && permit->mutex->shared != ngx_etcd_lock_first(lock)->shared)
+            {
+                ngx_etcd_lock_permit_remove(permit);
+            }
+        }
     }
 
     /*
