@@ -49,13 +49,13 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
     ngx_etcd_refusal_set(c->pool, NGX_ETCD_REFUSAL_LOCK_LOST);
 
-    if (ngx_stream_etcd_pause_active(s)) {
+    /* the session may wait for another lock, or for a member */
 
-        /* waiting for another lock, or for a member */
+    if (ngx_stream_etcd_pause_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE)) {
+        return;
+    }
 
-        ngx_stream_etcd_pause_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE);
-
-    } else if (s->upstream != NULL) {
+    if (s->upstream != NULL) {
         ngx_stream_etcd_upstream_cut(s);
 
     } else if (c->data != s) {

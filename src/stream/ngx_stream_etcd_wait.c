@@ -203,28 +203,23 @@ ngx_stream_etcd_pause_end(ngx_stream_session_t *s)
 
 /* Calls gone() here: with TLS the pool may be destroyed much later. */
 
-void
+ngx_uint_t
 ngx_stream_etcd_pause_abandon(ngx_stream_session_t *s, ngx_uint_t rc)
 {
     ngx_stream_etcd_pause_t  *pause;
 
     pause = ngx_stream_etcd_pause_find(s);
 
+    if (pause == NULL || !pause->paused) {
+        return 0;
+    }
+
     pause->paused = 0;
     pause->gone(pause->data);
 
     ngx_stream_finalize_session(s, rc);
-}
 
-
-ngx_uint_t
-ngx_stream_etcd_pause_active(ngx_stream_session_t *s)
-{
-    ngx_stream_etcd_pause_t  *pause;
-
-    pause = ngx_stream_etcd_pause_find(s);
-
-    return pause != NULL && pause->paused;
+    return 1;
 }
 
 

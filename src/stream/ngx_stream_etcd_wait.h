@@ -27,7 +27,6 @@
  */
 ngx_int_t ngx_stream_etcd_pause(ngx_stream_session_t *s,
     void (*gone)(void *data), void *data);
-ngx_uint_t ngx_stream_etcd_pause_active(ngx_stream_session_t *s);
 
 /*
  * Resumes a paused session: all conditions of the content handler are checked
@@ -35,8 +34,12 @@ ngx_uint_t ngx_stream_etcd_pause_active(ngx_stream_session_t *s);
  */
 void ngx_stream_etcd_pause_end(ngx_stream_session_t *s);
 
-/* Ends a paused session with that status, after a call of gone(). */
-void ngx_stream_etcd_pause_abandon(ngx_stream_session_t *s, ngx_uint_t rc);
+/*
+ * Ends the session with that status, after a call of gone(), and returns 1, if
+ * the session is paused.
+ */
+ngx_uint_t ngx_stream_etcd_pause_abandon(ngx_stream_session_t *s,
+    ngx_uint_t rc);
 
 
 /*
