@@ -79,6 +79,26 @@ ngx_etcd_str_alike(const ngx_str_t *one, const ngx_str_t *two)
      && ngx_strncmp((text)->data, literal, sizeof(literal) - 1) == 0)
 
 
+/* Returns 1 if the text can be a part of a variable's name. */
+
+static ngx_inline ngx_uint_t
+ngx_etcd_str_is_word(const ngx_str_t *text)
+{
+    u_char  c;
+    size_t  i;
+
+    for (i = 0; i < text->len; i++) {
+        c = ngx_tolower(text->data[i]);
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') {
+            return 0;
+        }
+    }
+
+    return text->len != 0;
+}
+
+
 /*
  * Splits a text at the first such byte, which is in neither part; the parts
  * point into the text.  Returns 0 if there is no such byte.

@@ -254,26 +254,6 @@ ngx_module_t  ngx_etcd_campaign_module = {
 };
 
 
-/* The name becomes a part of variable names. */
-
-static ngx_uint_t
-ngx_etcd_campaign_is_name(ngx_str_t *name)
-{
-    u_char  c;
-    size_t  i;
-
-    for (i = 0; i < name->len; i++) {
-        c = ngx_tolower(name->data[i]);
-
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') {
-            return 0;
-        }
-    }
-
-    return name->len != 0;
-}
-
-
 /*
  * Expands $hostname, the only variable supported.  Any other "$" is refused if
  * strict is set, and otherwise kept: a key may have one.
@@ -549,7 +529,9 @@ ngx_etcd_campaign_election(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
-    if (!ngx_etcd_campaign_is_name(&value[1])) {
+    /* the name becomes a part of variable names */
+
+    if (!ngx_etcd_str_is_word(&value[1])) {
         return "needs a name of letters, digits and underscores";
     }
 

@@ -78,27 +78,6 @@ static ngx_etcd_option_t  ngx_etcd_set_options[] = {
 };
 
 
-/* Checks the syntax of variables in other directives. */
-
-static ngx_uint_t
-ngx_etcd_set_variable_is_name(ngx_str_t *name)
-{
-    u_char  *p;
-
-    if (name->len < 2 || name->data[0] != '$') {
-        return 0;
-    }
-
-    for (p = name->data + 1; p < name->data + name->len; p++) {
-        if (!isalnum(*p) && *p != '_') {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
 /* A namespace, which may come later, lets the literal part be empty. */
 
 static ngx_int_t
@@ -326,11 +305,14 @@ ngx_etcd_set_variable_parameters(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 static ngx_int_t
 ngx_etcd_set_variable_arguments(ngx_conf_t *cf, ngx_etcd_set_variable_t *sv)
 {
-    ngx_str_t  *value;
+    ngx_str_t  *value, before, name;
 
     value = cf->args->elts;
 
-    if (!ngx_etcd_set_variable_is_name(&value[1])) {
+    if (!ngx_etcd_str_cut(&value[1], '$', &before, &name)
+        || before.len != 0
+        || !ngx_etcd_str_is_word(&name))
+    {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid variable name \"%V\"", &value[1]);
         return NGX_ERROR;
