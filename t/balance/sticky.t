@@ -268,7 +268,8 @@ for my $who (qw(a b c)) {
 
 put('round_robin', $_, ',"weight":2') for qw(a b c);
 $nginx->upstream('round_robin')->shows({
-    map { ("/round_robin/$_" => "$at{$_} 2 up") } qw(a b c)
+    map { ("/round_robin/$_" => "$at{$_} 2 " . ($_ eq 'b' ? 'failing' : 'up')) }
+        qw(a b c)
 }, 'another weight');
 
 my %learned;
