@@ -63,6 +63,18 @@ ngx_etcd_pick_tried(ngx_etcd_pick_t *pick, ngx_etcd_peer_t *peer)
 }
 
 
+/* Begins with the peers of a line, as for a request that comes now. */
+
+static void
+ngx_etcd_pick_enter(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table)
+{
+    pick->table = table;
+    pick->revision = table->reader.revision;
+
+    ngx_etcd_pick_restart(pick);
+}
+
+
 /* Goes on with the next line of the upstream; returns 0 if there is none. */
 
 static ngx_uint_t
@@ -77,38 +89,34 @@ ngx_etcd_pick_advance(ngx_etcd_pick_t *pick)
     }
 
     ngx_etcd_table_follow(table);
-
-    pick->table = table;
-    pick->revision = table->reader.revision;
-
-    ngx_etcd_pick_restart(pick);
+    ngx_etcd_pick_enter(pick, table);
 
     return 1;
 }
 
 
 /*
- * Returns the peer of the session, if it is in the group and may be used.  A
- * member that drains keeps its sessions.  A drained leader does not: it is
- * about to hand over, or not ready.
+ * Returns the peer of the session, if it is in the group and may be used; NULL
+ * is any group of the table.  A member that drains keeps its sessions.  A
+ * drained leader does not: it is about to hand over, or not ready.
  */
 
 static ngx_etcd_peer_t *
-ngx_etcd_pick_bound(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
-    ngx_str_t *hint)
+ngx_etcd_pick_bound(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
+    ngx_etcd_peer_group_t *group, ngx_str_t *hint)
 {
     ngx_uint_t        counts, leader;
     ngx_etcd_peer_t  *peer;
 
-    counts = ngx_etcd_table_counts(pick->table);
-    leader = pick->table->conf->leader;
+    counts = ngx_etcd_table_counts(table);
+    leader = table->conf->leader;
     peer = NULL;
 
     do {
-        peer = ngx_etcd_sid_find(&pick->table->sids, hint, peer);
+        peer = ngx_etcd_sid_find(&table->sids, hint, peer);
 
     } while (peer != NULL
-             && (peer->group != group
+             && ((group != NULL && peer->group != group)
                  || (leader && peer->attr.drain)
                  || ngx_etcd_pick_tried(pick, peer)
                  || !ngx_etcd_health_serves(peer, counts)));
@@ -119,7 +127,8 @@ ngx_etcd_pick_bound(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
 
 /*
  * Returns 1 if the early peer stays: it was picked before the session was
- * known, which may be bound to another peer.
+ * known, which may be bound to another peer.  That of a line before drains:
+ * otherwise the early peer would be of that line.
  */
 
 static ngx_uint_t
@@ -129,7 +138,6 @@ ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
     ngx_etcd_table_t  *table;
 
     peer = pick->peer;
-    table = pick->table;
 
     if (hint == NULL
         || (peer->sid != NULL && ngx_etcd_str_equal(&peer->sid->id, hint)))
@@ -137,14 +145,25 @@ ngx_etcd_pick_keeps(ngx_etcd_pick_t *pick, ngx_str_t *hint)
         return 1;
     }
 
-    bound = ngx_etcd_pick_bound(pick, &table->primary, hint);
+    bound = NULL;
+
+    for (table = ngx_etcd_table_head(pick->table);
+         table != pick->table && bound == NULL;
+         table = table->conf->next)
+    {
+        bound = ngx_etcd_pick_bound(pick, table, NULL, hint);
+    }
 
     if (bound == NULL) {
-        bound = ngx_etcd_pick_bound(pick, &table->near, hint);
+        bound = ngx_etcd_pick_bound(pick, table, &table->primary, hint);
+    }
+
+    if (bound == NULL) {
+        bound = ngx_etcd_pick_bound(pick, table, &table->near, hint);
     }
 
     if (bound == NULL && peer->group == &table->backup) {
-        bound = ngx_etcd_pick_bound(pick, &table->backup, hint);
+        bound = ngx_etcd_pick_bound(pick, table, &table->backup, hint);
     }
 
     return bound == NULL;
@@ -235,7 +254,7 @@ ngx_etcd_pick_from(ngx_etcd_pick_t *pick, ngx_etcd_peer_group_t *group,
     }
 
     if (hint != NULL) {
-        peer = ngx_etcd_pick_bound(pick, group, hint);
+        peer = ngx_etcd_pick_bound(pick, pick->table, group, hint);
 
         if (peer != NULL) {
 
@@ -261,20 +280,24 @@ static ngx_etcd_peer_t *
 ngx_etcd_pick_nearest(ngx_etcd_pick_t *pick, ngx_str_t *hint)
 {
     ngx_etcd_peer_t        *peer;
+    ngx_etcd_table_t       *table;
     ngx_etcd_peer_group_t  *first, *second;
 
-    first = &pick->table->primary;
-    second = &pick->table->near;
+    table = pick->table;
+    first = &table->primary;
+    second = &table->near;
 
-    if (hint != NULL && ngx_etcd_pick_bound(pick, second, hint) != NULL) {
+    if (hint != NULL
+        && ngx_etcd_pick_bound(pick, table, second, hint) != NULL)
+    {
         return ngx_etcd_pick_from(pick, second, hint);
     }
 
-    if ((hint == NULL || ngx_etcd_pick_bound(pick, first, hint) == NULL)
-        && ngx_etcd_near_due(pick->table, &pick->key))
+    if ((hint == NULL || ngx_etcd_pick_bound(pick, table, first, hint) == NULL)
+        && ngx_etcd_near_due(table, &pick->key))
     {
         first = second;
-        second = &pick->table->primary;
+        second = &table->primary;
     }
 
     peer = ngx_etcd_pick_from(pick, first, hint);
@@ -410,6 +433,7 @@ ngx_etcd_pick_get_bound(ngx_peer_connection_t *pc, ngx_etcd_pick_t *pick,
         }
 
         ngx_etcd_pick_undo(pick);
+        ngx_etcd_pick_enter(pick, ngx_etcd_table_head(pick->table));
     }
 
     /*
