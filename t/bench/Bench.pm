@@ -63,7 +63,8 @@ my @titles = ('Propagation', 'A new service', 'Request cost',
               'Decoding values', 'Status', 'Memory', 'Memory after changes',
               'Failover', 'Reconnect herd', 'Fleet: start',
               'Fleet: etcd returns', 'Fleet: idle', 'Fleet: changes',
-              'Fleet: leases', 'Fleet: 10 000 on paper',
+              'Fleet: leases', 'Fleet: real nginxes',
+              'Fleet: 10 000 on paper',
               'Failover to the next leader',
               'Switchover of PostgreSQL');
 

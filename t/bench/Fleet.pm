@@ -33,6 +33,7 @@ use constant {
     PAUSE   => 0.02,
     PROBE   => 0.1,
     PATIENT => 120,
+    FOREVER => 86400,
     NOFILE  => 20_000,
 };
 
@@ -112,16 +113,19 @@ sub tls {
 sub fill_members {
     my ($self) = @_;
 
-    my @puts = map { [put => "/fleet/members/$_", value()] } 1 .. MEMBERS;
+    my @puts = map { [put => "/fleet/members/$_", value($_)] } 1 .. MEMBERS;
 
     $self->cluster->ask('txn', @puts);
 }
 
 
-# a member, with the time of its put
+# a member, with the time of its put: a backup of the one that Nginxes.pm moves
 
 sub value {
-    return sprintf('{"address":"127.0.0.1:8080","at":"%d"}', time() * 1e6);
+    my ($i) = @_;
+
+    return sprintf('{"address":"127.0.1.%d:8080","weight":%d,"backup":true,'
+                   . '"at":"%d"}', $i, 1 + rand(100), time() * 1e6);
 }
 
 
@@ -462,6 +466,35 @@ sub put_at {
     my ($self, $rate, $seconds) = @_;
 
     my $begun = time();
+    my @pids = $self->writers($rate, $seconds);
+
+    waitpid($_, 0) for @pids;
+
+    my $n = sum(map { slurp(test_dir() . "/puts$_") } 0 .. $#pids);
+
+    return ($n, time() - $begun);
+}
+
+
+# Runs code while there are puts at a rate.
+
+sub while_put_at {
+    my ($self, $rate, $code) = @_;
+
+    my @pids = $self->writers($rate, FOREVER);
+
+    $code->();
+
+    CORE::kill('KILL', @pids);
+    waitpid($_, 0) for @pids;
+}
+
+
+sub writers {
+    my ($self, $rate, $seconds) = @_;
+
+    my $begun = time();
+    my $parent = $$;
     my @etcds = $self->etcds;
     my $writers = $rate > 20 ? 8 : 1;
     my @pids;
@@ -477,14 +510,16 @@ sub put_at {
 
         my $n = 0;
 
-        while (1) {
+        while (getppid() == $parent) {
             my $due = $begun + ($n * $writers + $i) / $rate;
 
             last if $due >= $begun + $seconds || time() > $begun + 2 * $seconds;
 
             sleep(max(0, $due - time()));
-            eval { $etcd->put('/fleet/members/' . (1 + rand(MEMBERS) % MEMBERS),
-                              value()) };
+
+            my $key = 1 + int(rand(MEMBERS));
+
+            eval { $etcd->put("/fleet/members/$key", value($key)) };
             $n++;
         }
 
@@ -492,11 +527,7 @@ sub put_at {
         POSIX::_exit(0);
     }
 
-    waitpid($_, 0) for @pids;
-
-    my $n = sum(map { slurp(test_dir() . "/puts$_") } 0 .. $writers - 1);
-
-    return ($n, time() - $begun);
+    return @pids;
 }
 
 

@@ -4,7 +4,8 @@
 # nginx (t/bench/fleet.c).  Each part has a section of its own.
 #
 # BENCH_FLEET="100 1000 3000": how many.  BENCH_PARTS: of start, return, idle,
-# rate, leases; all if it is not set.  BENCH_SECONDS: of an idle fleet.
+# rate, leases, nginx; all if it is not set.  BENCH_SECONDS: of an idle fleet.
+# BENCH_CYCLES: two changes each, of each real nginx.
 
 use strict;
 use warnings;
@@ -20,6 +21,7 @@ use Bench;
 use Finish;
 use Fleet;
 use Nginx;
+use Nginxes;
 
 use constant {
     PATIENCE => 60,
@@ -27,12 +29,15 @@ use constant {
     RATE     => 6,           # seconds of each rate
     LATE     => 1000,        # ms: nobody is to be as late
     TTL      => 30,
+    NGINXES  => 10,
+    PUTS     => 10,          # a second, beside a change that is timed
 };
 
 my @sizes = split(' ', $ENV{BENCH_FLEET} || '100 1000 3000');
 my %parts = map { $_ => 1 }
-    split(' ', $ENV{BENCH_PARTS} || 'start return idle rate leases');
+    split(' ', $ENV{BENCH_PARTS} || 'start return idle rate leases nginx');
 my $idle = $ENV{BENCH_SECONDS} || 20;
+my $cycles = $ENV{BENCH_CYCLES} || 5;
 
 # a password of cost 10 takes some 60 ms of a CPU, and https some ms: more than
 # these would take minutes on a small machine
@@ -292,7 +297,63 @@ END
 }
 
 
+# Real nginxes on the etcds of the fleet.
+
+sub nginxes {
+    my @rows;
+
+    for my $n (@sizes) {
+        my $fleet = Fleet->new('none')->start($n);
+
+        $fleet->wait_all('synced', PATIENCE)->{100}
+            or die "$n clients are not synced\n";
+
+        my $nginxes = Nginxes->start($fleet, NGINXES);
+
+        sleep(5);
+
+        my @cost = $nginxes->cost($idle);
+        my @alone = $nginxes->follow($cycles);
+        my @beside;
+
+        $fleet->while_put_at(PUTS, sub { @beside = $nginxes->follow($cycles) });
+
+        my %outage = $nginxes->outage(AWAY, PATIENCE);
+
+        push @rows, [$n, map({ Propagation::ms(@$_) } @alone, @beside),
+                     @outage{qw(requests failed)},
+                     map({ seconds($_) } @outage{qw(put followed)}),
+                     sprintf('%.3f', $cost[0]),
+                     map({ sprintf('%.1f', $_) } @cost[1, 2])];
+
+        $nginxes->end();
+        $fleet->end();
+    }
+
+    publish('Fleet: real nginxes', <<"END",
+@{[NGINXES]} nginxes beside the clients, on the same etcds: two workers, the
+members of the clients' prefix, a lock that each worker has taken, and a key
+that is registered. One member gets all requests, and is moved: ms from before
+the put, p50 / p99 over all nginxes and @{[2 * $cycles]} changes of each, until
+`etcdctl watch` has printed it, and until requests of new connections reach the
+new member alone; without other changes, and with @{[PUTS]} a second. Then all
+etcds are killed while clients send requests through each nginx, and start again
+@{[AWAY]} s later: those requests, how many of them failed, and seconds from
+that start until etcd takes a put, and until a request through the slowest nginx
+reaches the member that was put. At last what one nginx costs, all workers
+together, in $idle s without a change: percent of one CPU, its own and its
+shared memory.
+END
+        table(['clients', 'a put to `etcdctl watch`', 'to requests',
+               PUTS . ' a second: to `etcdctl watch`', 'to requests',
+               'requests in the outage', 'failed', 'etcd takes a put, s',
+               'the slowest follows, s', 'CPU, %', 'own, MB', 'shared, MB'],
+              @rows));
+}
+
+
 start_and_return() if $parts{start} || $parts{return};
 idle_fleet() if $parts{idle};
 rates() if $parts{rate};
 leases() if $parts{leases};
+nginxes() if $parts{nginx};
