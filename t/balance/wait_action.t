@@ -46,6 +46,7 @@ http {
     }
 
     proxy_read_timeout 600s;
+    proxy_http_version 1.0;      # nginx 1.29.7 and later keeps others open
 
     server {
         listen 127.0.0.1:%%PORT%%;
