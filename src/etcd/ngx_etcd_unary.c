@@ -136,6 +136,16 @@ ngx_etcd_unary_drop(ngx_etcd_unary_t *unary)
 }
 
 
+/* Returns 1 if a part of some answer has come since the attempt was sent. */
+
+static ngx_uint_t
+ngx_etcd_unary_heard(ngx_etcd_unary_t *unary)
+{
+    return (ngx_msec_int_t) (unary->cluster->reads->heard
+                             - unary->attempts.started) >= 0;
+}
+
+
 /*
  * Leaves the endpoint, unless it is slow only because it sends another answer,
  * or the attempt was short beside the failures before it, or the endpoint has
@@ -168,7 +178,7 @@ ngx_etcd_unary_blame(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
     if (status != NGX_ETCD_GRPC_UNAVAILABLE) {
 
-        if (unary->heard
+        if (ngx_etcd_unary_heard(unary)
             || now - unary->attempts.started < patience
             || now - reads->asked < ngx_etcd_channel_patience(reads, patience))
         {
@@ -228,9 +238,9 @@ static void
 ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    unary->oversize = unary->call.oversize;
-    unary->heard = (ngx_msec_int_t) (unary->cluster->reads->heard
-                                     - unary->attempts.started) >= 0;
+    unary->smaller = unary->call.oversize
+                     || (status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED
+                         && ngx_etcd_unary_heard(unary));
 
     if (!ngx_etcd_backoff_retriable(status)) {
         ngx_etcd_unary_measure(unary);
@@ -244,7 +254,7 @@ ngx_etcd_unary_failed(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
         unary->unknown = 1;
     }
 
-    if (unary->oversize) {
+    if (unary->call.oversize) {
         ngx_etcd_unary_finish(unary, status, text);
         return;
     }
@@ -467,8 +477,7 @@ ngx_etcd_unary_start(ngx_etcd_unary_t *unary)
     unary->attempts.calling = 0;
     unary->unknown = 0;
     unary->repeated = 0;
-    unary->oversize = 0;
-    unary->heard = 0;
+    unary->smaller = 0;
     unary->full = 0;
     unary->first = 0;
     unary->last = 0;

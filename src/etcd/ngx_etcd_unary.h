@@ -101,14 +101,11 @@ struct ngx_etcd_unary_s {
     /* valid in done(): etcd may process the request more than once */
     unsigned                            repeated:1;
 
-    /* valid in done(): see ngx_etcd_grpc_call_t */
-    unsigned                            oversize:1;
-
     /*
-     * valid in done(): during the last attempt, which failed, the endpoint sent
-     * a part of some answer
+     * Valid in done(): a smaller answer may come.  This one was too long (see
+     * ngx_etcd_grpc_call_t), or late while the endpoint was sending.
      */
-    unsigned                            heard:1;
+    unsigned                            smaller:1;
 
     /*
      * valid in done(): when the first attempt was sent, and the one that was

@@ -111,11 +111,9 @@ ngx_etcd_list_failed(ngx_etcd_list_t *list, ngx_etcd_grpc_status_e status,
 
     /* the page was too large, or took too long: continue with smaller pages */
 
-    least = (list->unary.oversize || list->unary.heard) ? 1
-                                                        : NGX_ETCD_LIST_LEAST;
+    least = list->unary.smaller ? 1 : NGX_ETCD_LIST_LEAST;
 
-    if ((list->unary.oversize
-         || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)
+    if ((list->unary.smaller || status == NGX_ETCD_GRPC_DEADLINE_EXCEEDED)
         && list->limit > least)
     {
         list->limit = ngx_max(list->limit / 8, least);

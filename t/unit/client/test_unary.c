@@ -384,7 +384,7 @@ test_unary_final(ngx_pool_t *pool)
 
     call->call->oversize = 1;
     test_etcd_fail(call, NGX_ETCD_GRPC_RESOURCE_EXHAUSTED, "too long");
-    tap_check(test_etcd.done == i + 1 && unary->oversize && !unary->full);
+    tap_check(test_etcd.done == i + 1 && unary->smaller && !unary->full);
 
     /* a full database is not waited for if that is not wanted */
 

@@ -337,13 +337,16 @@ test_session_silence(ngx_pool_t *pool)
     tap_expect(n > TEST_SESSION_SILENCE / (5 + 5) * 4 / 2);
     tap_expect(session->former == 7);
 
-    /* the answer ends this, and the next lease is requested at once */
+    /*
+     * The answer ends this, and the next lease is requested at once.  The call
+     * may wait for a connection.
+     */
 
     for (n = 0; n < 60000 && session->state != NGX_ETCD_SESSION_REVOKING; n++) {
         test_loop_pass(1);
     }
 
-    call = test_etcd_call("/etcdserverpb.Lease/LeaseRevoke", 0);
+    call = test_session_wait(test_session_revoke, NGX_ETCD_BACKOFF_URGENT);
     tap_expect(call != NULL);
 
     test_etcd_fail(call, NGX_ETCD_GRPC_NOT_FOUND, "not found");
