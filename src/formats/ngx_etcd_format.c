@@ -254,6 +254,11 @@ ngx_etcd_format_traefik(ngx_etcd_decode_t *d)
 }
 
 
+/* A row in a place of another one would replace it. */
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Woverride-init"
+
 static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { .name = ngx_string("auto"),
@@ -412,6 +417,8 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
 
     { .name = ngx_null_string }
 };
+
+#pragma GCC diagnostic pop
 
 
 /* Detects the format of an object by the fields that are present. */

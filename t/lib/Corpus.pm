@@ -11,9 +11,10 @@ package Corpus;
 #     }
 #
 # A file has a head of "format:" and "prefix:", then entries, each of "key:",
-# "value:", any number of "member: ADDRESS WEIGHT STATE" and, where it is no
-# member, maybe "invalid: REASON".  Where it is not its key that is shown, that
-# stands behind the state, or in "of:" below the reason.
+# "value:", any number of "member: ADDRESS WEIGHT STATE" (up, down, backup or
+# drained), and maybe "invalid: REASON", which is what the status says of the
+# value, whether it has members or not.  Where it is not its key that is shown,
+# that stands behind the state, or in "of:" below the reason.
 
 use strict;
 use warnings;
