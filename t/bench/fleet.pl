@@ -29,6 +29,8 @@ use constant {
     RATE     => 6,           # seconds of each rate
     LATE     => 1000,        # ms: nobody is to be as late
     TTL      => 30,
+    LOOPS    => 3,
+    BUSY     => 25,          # seconds
     NGINXES  => 10,
     PUTS     => 10,          # a second, beside a change that is timed
 };
@@ -252,19 +254,48 @@ sub rate_of {
 }
 
 
+# Loops that take CPUs from all others for some seconds
+
+sub busy {
+    my @pids;
+
+    for (1 .. LOOPS) {
+        my $pid = fork() // die "fork: $!\n";
+
+        push(@pids, $pid), next if $pid;
+
+        my $end = time() + BUSY;
+
+        1 while time() < $end;
+        POSIX::_exit(0);
+    }
+
+    return @pids;
+}
+
+
 # Each client is registered, or a candidate of an election of ten.
 
 sub leases {
     my @rows;
 
-    for my $mode (qw(register election)) {
+    for my $row ('register', 'register, busy', 'election') {
+        my ($mode, $busy) = split(/, /, $row);
+
         for my $n (@sizes) {
-            my $fleet = Fleet->new('none')->start($n, mode => $mode,
-                                                  ttl => TTL);
+            my $fleet = Fleet->new('none');
+            my @pids = $busy ? busy() : ();
+
+            $fleet->start($n, mode => $mode, ttl => TTL);
+
             my $held = $fleet->wait_all('held', PATIENCE)->{100};
+            my $reconnects = $fleet->counters->{reconnects};
+
+            waitpid($_, 0) for @pids;
 
             if (!$held) {
-                push @rows, [$mode, $n, seconds($held), ('-') x 4];
+                push @rows, [$row, $n, seconds($held), $reconnects,
+                             ('-') x 4];
                 $fleet->end();
                 next;
             }
@@ -277,7 +308,7 @@ sub leases {
             $renewed = $fleet->metric('etcd_debugging_lease_renewed_total')
                        - $renewed;
 
-            push @rows, [$mode, $n, seconds($held),
+            push @rows, [$row, $n, seconds($held), $reconnects,
                          sprintf('%.0f', $renewed / $idle),
                          sprintf('%.0f', $used / $idle * 100),
                          $counters->{lost} - $lost,
@@ -289,11 +320,14 @@ sub leases {
     publish('Fleet: leases', <<"END",
 Clients that are registered, or candidates of elections of ten clients each,
 with a TTL of @{[TTL]} s: seconds from their start until all have a lease and a
-key, then renewals a second, CPU of the three etcds, in percent of one CPU, and
-leases that were lost, during $idle s; and how many lead.
+key, and how often they had connected again by then; then renewals a second, CPU
+of the three etcds, in percent of one CPU, and leases that were lost, during
+$idle s; and how many lead. "busy": @{[LOOPS]} other processes computed for the
+first @{[BUSY]} s.
 END
-        table(['', 'clients', 'all hold a lease, s', 'renewals a second',
-               'etcd, CPU %', 'lost', 'leaders'], @rows));
+        table(['', 'clients', 'all hold a lease, s', 'reconnects',
+               'renewals a second', 'etcd, CPU %', 'lost', 'leaders'],
+              @rows));
 }
 
 
