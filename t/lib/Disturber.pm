@@ -306,6 +306,10 @@ sub calm {
         and !grep { !$registers->count('enter', undef, $mark, $_) }
                   $self->{contenders}->registers
     } CALM, 'all locks to be granted';
+
+    # what waited for a lease of the dead comes as soon as the lease has ended
+
+    $self->look($from, \%left);
 }
 
 
