@@ -21,7 +21,7 @@
 
 
 typedef struct {
-    ngx_msec_t                   after;            /* ms; 0: at once */
+    ngx_msec_t                   after;            /* ms; 0: tells at once */
     ngx_str_t                   *upstream;         /* name, for the log */
     ngx_etcd_object_t           *object;           /* object with "closed" */
     uint32_t                     id;

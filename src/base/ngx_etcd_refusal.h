@@ -15,6 +15,11 @@
 #include <ngx_core.h>
 
 
+/*
+ * The order counts: for words, lines of the log, and the ranges of reasons in
+ * ngx_etcd_no_member.c.
+ */
+
 typedef enum {
     NGX_ETCD_REFUSAL_NONE = 0,
 

@@ -77,7 +77,9 @@ struct ngx_etcd_txn_op_s {
 
     ngx_queue_t                  queue;
     unsigned                     waiting:1;    /* not sent yet */
-    unsigned                     alone:1;
+    unsigned                     alone:1;      /* rejected together with others,
+                                                  and sent by itself: etcd may
+                                                  have processed it before */
 };
 
 

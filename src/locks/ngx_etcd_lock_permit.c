@@ -79,7 +79,9 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
 }
 
 
-/* Gives the permit to the first waiter, too if the key is shared. */
+/*
+ * Gives the permit to the first waiter.  A shared one may have others already.
+ */
 
 static void
 ngx_etcd_lock_give(ngx_etcd_lock_permit_t *permit)
