@@ -307,7 +307,7 @@ sub calm {
                   $self->{contenders}->registers
     } CALM, 'all locks to be granted';
 
-    # what waited for a lease of the dead comes as soon as the lease has ended
+    # Requests that waited for a lease of the dead come as soon as it has ended.
 
     $self->look($from, \%left);
 }
