@@ -130,6 +130,7 @@ ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
 static void
 ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response)
 {
+    ngx_uint_t           comparable;
     ngx_etcd_cluster_t  *cluster;
 
     ngx_etcd_verify_again(verify);
@@ -140,10 +141,15 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response)
         return;
     }
 
-    if (++verify->behind < NGX_ETCD_VERIFY_BEHIND) {
+    comparable = ngx_etcd_verify_comparable(verify, response);
 
+    /* at the same revision no event is on its way: one was lost */
+
+    if (++verify->behind < NGX_ETCD_VERIFY_BEHIND
+        && !(comparable && response->header->revision == *verify->revision))
+    {
         if (verify->awaited == 0
-            && ngx_etcd_verify_comparable(verify, response)
+            && comparable
             && response->header->revision > *verify->revision)
         {
             verify->awaited = response->header->revision;
