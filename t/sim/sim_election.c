@@ -151,6 +151,13 @@ sim_election_check(sim_proc_t *proc)
     hold = &sim_election_holds[proc->index];
     candidate = proc->data;
 
+    /* it has none, or leaves */
+
+    if (hold->lease == 0) {
+        candidate->asked = 0;
+        return;
+    }
+
     prefix = sim_key("t/e/");
     key = sim_key("t/e/%xL", hold->lease);
 
