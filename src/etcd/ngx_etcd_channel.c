@@ -660,6 +660,23 @@ ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason)
 
 
 void
+ngx_etcd_channel_stuck(ngx_etcd_channel_t *streams, ngx_str_t *reason)
+{
+    ngx_etcd_place_t    *place;
+    ngx_etcd_channel_t  *reads;
+
+    reads = streams->cluster->reads;
+    place = streams->subchannel->place;
+
+    ngx_etcd_channel_failed(streams, reason);
+
+    if (reads->subchannel->place == place && reads->asked != 0) {
+        ngx_etcd_channel_failed(reads, reason);
+    }
+}
+
+
+void
 ngx_etcd_channel_settle(ngx_etcd_channel_t *channel)
 {
     ngx_msec_t           about;

@@ -156,6 +156,13 @@ void ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel);
 void ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason);
 
 /*
+ * The endpoint of the streams leaves a linearizable read, or what is confirmed
+ * by one, without an answer.  As ngx_etcd_channel_failed(), and the reads
+ * channel leaves the endpoint, too, if it is there, and a call waits.
+ */
+void ngx_etcd_channel_stuck(ngx_etcd_channel_t *streams, ngx_str_t *reason);
+
+/*
  * The client's home may have changed: schedules the return of the streams
  * channel to it, if the channel is elsewhere.
  */

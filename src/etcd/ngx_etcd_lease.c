@@ -102,7 +102,7 @@ ngx_etcd_lease_stream_leave(ngx_etcd_lease_stream_t *leases, ngx_str_t *text)
     ngx_etcd_grpc_cancel(&leases->call);
 
     ngx_etcd_lease_stream_released(leases);
-    ngx_etcd_channel_failed(leases->cluster->streams, text);
+    ngx_etcd_channel_stuck(leases->cluster->streams, text);
 }
 
 

@@ -683,7 +683,7 @@ ngx_etcd_watch_stream_leave(void *data, ngx_str_t *reason)
 
     ngx_etcd_watch_stream_end(stream);
 
-    ngx_etcd_channel_failed(stream->cluster->streams, reason);
+    ngx_etcd_channel_stuck(stream->cluster->streams, reason);
     ngx_etcd_watch_stream_open(stream);
 }
 

@@ -220,6 +220,68 @@ test_unary_patience(ngx_pool_t *pool)
 
 
 /*
+ * The endpoint of the streams does not answer linearizable reads: a call that
+ * waits there goes elsewhere at once, and a connection without one stays.
+ */
+
+static void
+test_unary_stuck(ngx_pool_t *pool, ngx_uint_t waits)
+{
+    ngx_str_t                reason = ngx_string("no answer");
+    ngx_etcd_http2_t        *h2, *home;
+    ngx_etcd_unary_t        *unary;
+    ngx_etcd_channel_t      *reads, *streams;
+    Etcd__RangeResponse      range;
+    ngx_etcd_grpc_stream_t  *call;
+
+    test_etcd_conf(pool, 2);
+    unary = test_unary_start(pool);
+    tap_expect(unary != NULL);
+
+    reads = test_etcd.cluster->reads;
+    streams = test_etcd.cluster->streams;
+    reads->next = &test_etcd.cluster->endpoints.places[0];
+    streams->next = reads->next;
+
+    (void) ngx_etcd_channel_get(streams);
+    ngx_etcd_unary_start(unary);
+    test_loop_run();
+
+    home = ngx_etcd_channel_get(reads);
+    call = test_etcd_range(0);
+    tap_expect(home != NULL && call != NULL && call->h2 == home);
+
+    if (!waits) {
+        etcd__range_response__init(&range);
+        test_etcd_alive(call, 1);
+        test_etcd_answer(call, &range.base);
+    }
+
+    ngx_etcd_channel_stuck(streams, &reason);
+    test_loop_pass(10);
+
+    h2 = ngx_etcd_channel_get(reads);
+    tap_expect(h2 != NULL);
+    tap_check(test_etcd_where(h2) == (waits ? 2 : 1) || test_alloc_failed());
+    tap_check((test_etcd_range(0) != NULL) == waits || test_alloc_failed());
+}
+
+
+static void
+test_unary_stuck_call(ngx_pool_t *pool)
+{
+    test_unary_stuck(pool, 1);
+}
+
+
+static void
+test_unary_stuck_idle(ngx_pool_t *pool)
+{
+    test_unary_stuck(pool, 0);
+}
+
+
+/*
  * Calls that nobody answers, one after the other: when all endpoints were
  * silent, they are left less often, but none is kept.
  */
@@ -529,6 +591,8 @@ ngx_etcd_tap_test_t  test_unary[] = {
     { "unary: attempts", test_unary_attempts },
     { "unary: another answer, and none", test_unary_silence },
     { "unary: slow endpoints", test_unary_patience },
+    { "unary: an endpoint that is stuck", test_unary_stuck_call },
+    { "unary: the same, and no call waits", test_unary_stuck_idle },
     { "unary: endpoints that are silent", test_unary_silent },
     { "unary: no answer", test_unary_timeout },
     { "unary: the reason of the last attempt", test_unary_reason },
