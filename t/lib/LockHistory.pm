@@ -13,6 +13,7 @@ package LockHistory;
 #         killed    => [[NGINX, FROM, UNTIL], ...],
 #         lost      => [[NGINX, FROM, UNTIL], ...],
 #         late      => SECONDS,
+#         foreign   => qr/.../,         # requests of other programs
 #     );
 #     $history->lost_updates('NAME');   # each a list of texts
 #     $history->overlaps('NAME');
@@ -391,7 +392,8 @@ sub free_times {
 }
 
 
-# the times in which some request had not got in yet
+# The times in which some request had not got in yet.  Those of other programs
+# wait for a client of their own.
 
 sub waiting_times {
     my ($self, $register) = @_;
@@ -401,7 +403,9 @@ sub waiting_times {
     my @times;
 
     for my $request (sort { $a->{sent} <=> $b->{sent} }
-                     grep { $_->{register} eq $register }
+                     grep { $_->{register} eq $register
+                            && !($self->{foreign}
+                                 && $_->{request} =~ $self->{foreign}) }
                      @{ $self->{requests} })
     {
         my $until = min(grep { defined } $request->{arrived},

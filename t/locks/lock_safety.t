@@ -323,6 +323,7 @@ my $history = LockHistory->new(
     killed    => [$disturber->killed],
     lost      => [map { lost($_) } 0 .. $#nginxes],
     late      => LATE * $slower,
+    foreign   => qr/^g\d/,
 );
 
 my @all = sort keys %locks;
