@@ -46,10 +46,10 @@
  * Otherwise the watch is behind, which is usual for a moment after a change:
  * the same is proved when the watch reaches the revision of the answer.
  * Meanwhile the Range is repeated, and the prefix is listed again if the watch
- * stays behind, or at once if the answer is of the watch's own revision: then an
- * event was lost.  This does not depend on progress notifications, finds events
- * that etcd has lost, and works through "etcd grpc-proxy", which asks etcd for
- * each linearizable Range.
+ * stays behind, or at once if the answer is of the watch's own revision: then
+ * an event was lost.  This does not depend on progress notifications, finds
+ * events that etcd has lost, and works through "etcd grpc-proxy", which asks
+ * etcd for each linearizable Range.
  *
  * Two faults may hide each other, until the next Range: an event that etcd has
  * lost made the number wrong by as much as deletions do that are on their way.

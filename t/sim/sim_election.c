@@ -151,7 +151,7 @@ sim_election_check(sim_proc_t *proc)
     hold = &sim_election_holds[proc->index];
     candidate = proc->data;
 
-    /* it has none, or leaves */
+    /* the candidate has no lease, or leaves */
 
     if (hold->lease == 0) {
         candidate->asked = 0;
