@@ -47,8 +47,8 @@
  * or is busy, as etcd is after a restart under thousands of clients: what is
  * given up then has cost etcd as much as what succeeds, and is repeated.  One
  * endpoint is left for another one.  Where all are late, with a connection or
- * with the answer to a call, each has twice as much time in each round, up to
- * what it had at first doubled so many times.
+ * with the answer to a call, the time that each is given doubles with each
+ * round of them, so many times at most.
  */
 
 #define NGX_ETCD_CHANNEL_LATE  2
@@ -97,8 +97,9 @@ struct ngx_etcd_channel_s {
     ngx_uint_t                   answered;      /* a call on this connection */
     ngx_msec_t                   heard;         /* when a part of some answer
                                                    was last received */
-    ngx_msec_t                   asked;         /* first without an answer since
-                                                   then; 0: no call */
+    ngx_msec_t                   asked;         /* when the first call since
+                                                   then was made, by this
+                                                   connection; 0: none was */
     ngx_event_t                  timer;
     ngx_event_t                  rebalance;
     ngx_queue_t                  waiters;
@@ -156,9 +157,10 @@ void ngx_etcd_channel_succeeded(ngx_etcd_channel_t *channel);
 void ngx_etcd_channel_failed(ngx_etcd_channel_t *channel, ngx_str_t *reason);
 
 /*
- * The endpoint of the streams leaves a linearizable read, or what is confirmed
- * by one, without an answer.  As ngx_etcd_channel_failed(), and the reads
- * channel leaves the endpoint, too, if it is there, and a call waits.
+ * The endpoint of the streams lags, or does not answer a watch, the renewal of
+ * a lease, or the read that confirms one.  As ngx_etcd_channel_failed(), and
+ * the reads channel leaves the endpoint, too, if its last call there has no
+ * answer.
  */
 void ngx_etcd_channel_stuck(ngx_etcd_channel_t *streams, ngx_str_t *reason);
 
