@@ -288,11 +288,13 @@ explained(0, 'not a token that goes back', [tokens(['a', 6], ['b', 5])],
 
 # the times in which nobody is inside
 
+my $foreign;
+
 sub idle {
     my ($events, $requests, @within) = @_;
 
     my @times = LockHistory->new(events => [events(@$events)],
-                                 requests => $requests)
+                                 requests => $requests, foreign => $foreign)
         ->idle('r', @within);
 
     return join(' ', map { join('-', map { sprintf('%.0f', $_) } @$_) } @times);
@@ -318,6 +320,13 @@ is(idle(\@late, [waits(['a', 101, 102], ['b', 101, 106], ['c', 104, 109])],
         [100, 110]), '102-105 106-109', 'idle: another one waits in vain');
 is(idle(\@late, [waits(['a', 101, 102])], [100, 110]), '',
    'idle: nobody waits');
+
+$foreign = qr/^g\d/;
+
+is(idle(\@late, [waits(['a', 101, 102], ['b', 104, 106], ['g1-1', 101, 109])],
+        [100, 110]), '104-105', 'idle: a program that waits does not count');
+
+undef $foreign;
 
 # Requests that read are inside from 101 to 103, and from 102 to 104.
 

@@ -74,6 +74,7 @@ my %locks = (
 # Programs in Go want these, too.
 
 my @go = qw(shared served);
+my $programs = qr/^g\d/;
 
 my $control = Control->start();
 my $net = Netns->new(3, ways => NGINXES);
@@ -323,7 +324,7 @@ my $history = LockHistory->new(
     killed    => [$disturber->killed],
     lost      => [map { lost($_) } 0 .. $#nginxes],
     late      => LATE * $slower,
-    foreign   => qr/^g\d/,
+    foreign   => $programs,
 );
 
 my @all = sort keys %locks;
@@ -361,7 +362,7 @@ SKIP: {
     $go or skip(Go::MISSING, scalar(@go));
 
     for my $lock (@go) {
-        my @inside = grep { $_->{request} =~ /^g/ && $_->{status} == 200
+        my @inside = grep { $_->{request} =~ $programs && $_->{status} == 200
                             && $_->{register} eq $lock } @requests;
 
         cmp_ok(scalar(@inside), '>', 5, "$lock: programs in Go were inside");
