@@ -281,10 +281,11 @@ sub bait {
 sub calm {
     my ($self, $from) = @_;
 
-    # keys of nginxes, which have a number; other programs are not killed
+    # keys of nginxes, which have a hexadecimal number after that of the lease;
+    # other programs are not killed
 
     my %left = map { ($_->{lease} => 1) }
-               grep { $_->{key} =~ m{-\d+(-shared)?$} }
+               grep { $_->{key} =~ m{/[0-9a-f]+-[0-9a-f]+(-shared)?$} }
                $self->ask('list', $self->{locks});
     my $looked = 0;
 
