@@ -34,6 +34,14 @@ ngx_etcd_mutex_leased(ngx_etcd_mutex_t *mutex)
 }
 
 
+static ngx_str_node_t *
+ngx_etcd_mutex_find(ngx_etcd_lock_client_t *client, ngx_str_t *key)
+{
+    return ngx_str_rbtree_lookup(&client->mutexes, key,
+                                 ngx_crc32_long(key->data, key->len));
+}
+
+
 /* The key has that name from now on. */
 
 static void
@@ -189,20 +197,26 @@ ngx_etcd_mutex_name(ngx_etcd_mutex_t *mutex)
         lock_queue->nfree = 0;
     }
 
-    number = lock_queue->nfree ? lock_queue->free[--lock_queue->nfree]
-                               : ++mutex->client->serial;
     mutex->doubtful = 0;
 
-    p = mutex->own.data + lock_queue->prefix.len;
-    p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
+    do {
+        number = lock_queue->nfree ? lock_queue->free[--lock_queue->nfree]
+                                   : ++mutex->client->serial;
 
-    if (mutex->shared) {
-        p = ngx_cpymem(p, ngx_etcd_lock_queue_shared.data,
-                       ngx_etcd_lock_queue_shared.len);
-    }
+        p = mutex->own.data + lock_queue->prefix.len;
+        p = ngx_sprintf(p, "%xL-%xi", mutex->lease, number);
 
-    mutex->key.len = p - mutex->key.data;
-    mutex->own.len = p - mutex->own.data;
+        if (mutex->shared) {
+            p = ngx_cpymem(p, ngx_etcd_lock_queue_shared.data,
+                           ngx_etcd_lock_queue_shared.len);
+        }
+
+        mutex->key.len = p - mutex->key.data;
+        mutex->own.len = p - mutex->own.data;
+
+        /* somebody has put a former key again, and it is still being deleted */
+
+    } while (ngx_etcd_mutex_find(mutex->client, &mutex->key) != NULL);
 
     ngx_etcd_mutex_named(mutex, number);
 }
@@ -680,9 +694,7 @@ ngx_etcd_mutex_found(ngx_etcd_lock_client_t *client, ngx_str_t *key,
     if ((size_t) (p - key->data) < n
         || ngx_memcmp(p - n, name, n) != 0
         || number <= 0
-        || ngx_str_rbtree_lookup(&client->mutexes, key,
-                                 ngx_crc32_long(key->data, key->len))
-           != NULL)
+        || ngx_etcd_mutex_find(client, key) != NULL)
     {
         return;
     }

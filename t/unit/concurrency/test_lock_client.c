@@ -99,6 +99,43 @@ test_lock_client_urgent(ngx_pool_t *pool)
 }
 
 
+/* The number of a key that is being deleted is not used for another one. */
+
+static void
+test_lock_client_number(ngx_etcd_lock_client_t *client)
+{
+    ngx_event_t            news;
+    ngx_etcd_mutex_t      *mutex;
+    ngx_etcd_lock_queue_t  lock_queue;
+
+    ngx_memzero(&news, sizeof(ngx_event_t));
+    ngx_memzero(&lock_queue, sizeof(ngx_etcd_lock_queue_t));
+
+    ngx_queue_init(&lock_queue.mutexes);
+    ngx_queue_init(&lock_queue.leaving);
+    ngx_str_set(&lock_queue.prefix, "l/");
+    lock_queue.from = lock_queue.prefix;
+    lock_queue.client = client;
+    lock_queue.permits = 1;
+    lock_queue.news = &news;
+    lock_queue.lease = client->session.lease.id;
+    lock_queue.free[lock_queue.nfree++] = 2;
+
+    mutex = ngx_etcd_mutex_create(&lock_queue, 0);
+
+    if (mutex != NULL) {
+        tap_text(&mutex->key, "l/1a2b-1");
+
+        ngx_etcd_mutex_release(mutex);
+        ngx_etcd_mutex_drop(&lock_queue.leaving, 1);
+    }
+
+    if (news.posted) {
+        ngx_delete_posted_event(&news);
+    }
+}
+
+
 /* Keys of the lease that no mutex knows of are deleted, each by one mutex. */
 
 static void
@@ -129,6 +166,8 @@ test_lock_client_found(ngx_pool_t *pool)
         key = tap_string(pool, keys[i]);
         ngx_etcd_mutex_found(client, key, 40);
     }
+
+    test_lock_client_number(client);
 
     n = 0;
 
