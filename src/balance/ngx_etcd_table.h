@@ -178,21 +178,56 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 #define ngx_etcd_table_backup(table, attr)                                    \
     ((attr)->backup || (attr)->priority > (table)->priority)
 
-/* 1 if the next line of the upstream has members */
+/*
+ * 1 if a further line of the upstream has members that requests may try, and
+ * that are not in a panic of checks if "calm" is 1
+ */
 
-#define ngx_etcd_table_spare(table)                                           \
-    ((table)->conf->next != NULL && (table)->conf->next->nmembers != 0)
+static ngx_inline ngx_uint_t
+ngx_etcd_table_spare(ngx_etcd_table_t *table, ngx_uint_t calm)
+{
+    ngx_etcd_table_t  *line;
+
+    /* while a worker starts, tables of later lines have no "conf" yet */
+
+    for (line = table->conf->next;
+         line != NULL && line->conf != NULL;
+         line = line->conf->next)
+    {
+        if (ngx_etcd_peer_group_tries(&line->near) == 0
+            && ngx_etcd_peer_group_tries(&line->primary) == 0
+            && ngx_etcd_peer_group_tries(&line->backup) == 0)
+        {
+            continue;
+        }
+
+        if (!calm || !line->set->checks.panic) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/*
+ * 1 if so many checks fail that they keep no requests off: another line takes
+ * these requests, if it can
+ */
+#define ngx_etcd_table_panic(table)                                           \
+    ((table)->set->checks.panic && !ngx_etcd_table_spare(table, 1))
 
 /*
  * The bits (NGX_ETCD_HEALTH_) that count: failures, unless the member is the
- * sole one, as in nginx; and failed checks, unless too many have failed.
+ * sole one, as in nginx; and failed checks, unless there is a panic.
  */
 
 #define ngx_etcd_table_counts(table)                                          \
     ((((table)->nmembers > 1 || (table)->conf->sole                           \
-       || ngx_etcd_table_spare(table))                                        \
+       || ngx_etcd_table_spare(table, 0))                                     \
       ? NGX_ETCD_HEALTH_FAILURES : 0)                                         \
-     | ((table)->set->checks.panic ? 0 : NGX_ETCD_HEALTH_CHECKS))
+     | (ngx_etcd_table_panic(table) ? 0 : NGX_ETCD_HEALTH_CHECKS))
+
 
 /* 1 if the set of a leader was removed, which is not a change of the set */
 

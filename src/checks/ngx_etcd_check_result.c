@@ -30,8 +30,9 @@ ngx_etcd_check_panic(ngx_etcd_service_conf_t *conf, ngx_uint_t percent,
     if (panic) {
         ngx_log_error(NGX_LOG_ERR, log, 0,
                       "etcd: upstream \"%V\": panic, since checks of %ui of "
-                      "%ui members fail: failed checks keep no requests off",
-                      &conf->name, nfailed, n);
+                      "%ui members fail: failed checks keep no requests off%s",
+                      &conf->name, nfailed, n,
+                      conf->line.next ? " unless another line takes them" : "");
 
     } else {
         ngx_log_error(NGX_LOG_NOTICE, log, 0,

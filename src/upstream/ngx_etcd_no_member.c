@@ -266,7 +266,7 @@ ngx_etcd_refusal_e
 ngx_etcd_no_member_now(ngx_etcd_service_conf_t *service,
     ngx_etcd_member_set_t *set, ngx_uint_t *n, ngx_uint_t *degraded)
 {
-    ngx_uint_t          i, usable;
+    ngx_uint_t          i, usable, panic;
     ngx_etcd_refusal_e  refusal;
 
     refusal = ngx_etcd_no_member_known(service, set, n);
@@ -274,9 +274,12 @@ ngx_etcd_no_member_now(ngx_etcd_service_conf_t *service,
     usable = n[NGX_ETCD_MEMBER_UP] + n[NGX_ETCD_MEMBER_BACKUP]
              + n[NGX_ETCD_MEMBER_HELD];
 
-    /* in a panic of checks they get requests */
+    /* in a panic of checks they get requests; sets of a catalog have no lines */
 
-    if (set->checks.panic) {
+    panic = (service->line.next != NULL) ? ngx_etcd_table_panic(service->table)
+                                         : set->checks.panic;
+
+    if (panic) {
         usable += n[NGX_ETCD_MEMBER_UNHEALTHY];
     }
 

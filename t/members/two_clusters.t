@@ -68,10 +68,29 @@ http {
         etcd_members /one/ cluster=west backup;
     }
 
+    upstream sole {
+        etcd_members /one/ max_fails=1 fail_timeout=1h;
+        etcd_members /drained/ backup;
+        etcd_members /nobody/ backup;
+        etcd_members /one/ cluster=west backup;
+    }
+
+    upstream drained {
+        etcd_members /one/ max_fails=1 fail_timeout=1h;
+        etcd_members /drained/ backup;
+    }
+
     upstream checked {
         etcd_members /api/;
         etcd_members /api/ cluster=west backup;
         etcd_check http uri=/ interval=300ms timeout=300ms panic=0%;
+    }
+
+    upstream alarmed {
+        etcd_members /api/;
+        etcd_members /nobody/ backup;
+        etcd_members /api/ cluster=west backup;
+        etcd_check http uri=/ interval=300ms timeout=300ms fast=50ms;
     }
 
     upstream prefixes {
@@ -148,6 +167,8 @@ $east->put('/tcp/1', $at{la});
 $west->put('/tcp/1', $at{lx});
 $east->put('/first/1', $at{a});
 $east->put("/second/$_", $at{$_}) for qw(x y);
+$east->put("/drained/1", $at{y});
+$east->put("/drained/.drain/$at{y}", 'for a test');
 
 my $nginx = Nginx->new(etcd => $east)->set(WEST => $west->endpoints,
                                            LINES => $two)
@@ -216,7 +237,7 @@ sub in_use {
     my $list = $status->{ $name eq 'tcp' ? 'stream_upstreams' : 'upstreams' };
 
     return join ' ', map { $_->{in_use} ? $_->{line} : () }
-        map { $list->{$_} // {} } $name, "$name (2)";
+        map { $list->{$_} // {} } $name, map { "$name ($_)" } 2 .. 4;
 }
 
 
@@ -304,8 +325,11 @@ uses('a', 'one member', '/to/one');
 $backend{a}->down;
 is(used('/to/one'), 'x', 'it fails');
 is($nginx->upstream('one')->member($at{a})->{state}, 'failing', 'and is known');
+is(used('/to/sole'), 'x', 'it fails, and the next lines have nobody to ask');
 $backend{a}->up;
 is(used('/to/one'), 'x', 'for fail_timeout');
+is(used('/to/sole'), 'x', 'also where a later line has members');
+is(used('/to/drained'), 'a', 'but not where all others are drained');
 
 # Checks.
 
@@ -315,6 +339,26 @@ uses('x y', 'all of the own region fail their checks', '/to/checked');
 becomes { in_use('checked') } 2, 'the status says so';
 $backend{$_}->set(status => 200) for qw(a b);
 uses('a b', 'they succeed', '/to/checked');
+
+# A panic: members of a later line that pass their checks come first.
+
+my $panics = $nginx->upstream('alarmed');
+
+uses('a b', 'alarmed', '/to/alarmed');
+$backend{$_}->set(status => 500) for qw(a b);
+uses('x y', 'a panic of the own region', '/to/alarmed');
+becomes { $panics->status->{panic} } 1, 'the status says so';
+becomes { in_use('alarmed') } 3, 'and which line is in use';
+$backend{$_}->set(status => 500) for qw(x y);
+becomes { in_use('alarmed') } 1, 'a panic of both regions';
+like($nginx->get('/to/alarmed')->{headers}{'x-key'}, qr{^/api/[ab]$},
+     'failed checks are ignored in the first one');
+$backend{$_}->set(status => 200) for qw(x y);
+uses('x y', 'the other region succeeds', '/to/alarmed');
+$backend{a}->set(status => 200);
+uses('a', 'a member of the own region succeeds', '/to/alarmed');
+$backend{b}->set(status => 200);
+uses('a b', 'all succeed', '/to/alarmed');
 
 # Both prefixes are of one cluster; the hash is stable in each line.
 
