@@ -115,9 +115,9 @@ for my $round (['a follower of etcd', 'one', 'two'],
     my $disk = Disk->still($watched);
     my $writer = $others[0]->http;
 
-    # The first write makes the member wait.  A follower may apply an entry that
-    # the others have committed before it is on its own disk: this one.  A leader
-    # does not answer.
+    # The first write makes the member wait.  A follower may apply an entry
+    # that the others have committed before it is on its own disk: this one.  A
+    # leader does not answer.
 
     $writer->send('POST', '/v3/kv/put', encode_json({
         key => Etcd::encode('/more'), value => ''
