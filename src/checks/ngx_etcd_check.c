@@ -267,6 +267,10 @@ ngx_etcd_check_judge(ngx_etcd_check_t *check, ngx_etcd_check_probe_t *probe,
     ngx_etcd_zone_unlock(check->slots.conf->zone);
 
     slot->contrary = (ok == slot->told);
+    slot->judged |= (ok | slot->failed);
+
+    slot->found = ((slot->found && verdict == old)
+                   || (ok != slot->failed && slot->failed != slot->told));
 
     if (verdict & ~old) {
         ngx_etcd_check_result_text(probe->result, probe->status, buf, &reason);
@@ -315,6 +319,8 @@ ngx_etcd_check_done(ngx_etcd_check_probe_t *probe, ngx_str_t *text)
     }
 
     slot->running = 0;
+    check->slots.poor = (probe->result == NGX_ETCD_CHECK_NONE);
+    slot->judged &= !check->slots.poor;
 
     /* a process that ends breaks its connections itself */
 
@@ -477,7 +483,7 @@ ngx_etcd_check_turns(ngx_etcd_check_t *check, ngx_uint_t *left)
 
         if (slot->uid == 0
             || (check->observer.role == NGX_ETCD_CHECK_FOLLOWS
-                && !slot->contrary))
+                && slot->judged && !slot->contrary))
         {
             slot->hastened = 0;
             check->next++;

@@ -22,6 +22,10 @@
 #define ngx_etcd_check_share_beat(o)   ((o)->interval / 2)
 #define ngx_etcd_check_share_valid(o)  ((o)->interval / 4 * 3)
 
+/* bytes of "=COUNT:HASH" */
+
+#define NGX_ETCD_CHECK_SHARE_WHOM  (sizeof("=:") - 1 + NGX_INT_T_LEN + 8)
+
 
 ngx_str_t *
 ngx_etcd_check_share_word(ngx_uint_t role)
@@ -144,15 +148,16 @@ ngx_etcd_check_share_name(ngx_etcd_check_observer_t *observer, ngx_uint_t n)
 }
 
 
-/* Says which members have failed by the checks of this nginx. */
+/* Says which members have failed by the checks of this nginx, and of whom. */
 
 static ngx_int_t
 ngx_etcd_check_share_say(ngx_etcd_check_observer_t *observer)
 {
     size_t                   head;
+    uint32_t                 hash;
     ngx_int_t                rc;
     ngx_str_t                value;
-    ngx_uint_t               n;
+    ngx_uint_t               n, judged;
     ngx_etcd_zone_t         *zone;
     ngx_etcd_check_slots_t  *slots;
 
@@ -163,8 +168,19 @@ ngx_etcd_check_share_say(ngx_etcd_check_observer_t *observer)
         return NGX_AGAIN;
     }
 
+    hash = 0;
+    judged = 0;
+
+    for (n = 0; n < slots->nslots; n++) {
+        if (slots->slot[n].judged) {
+            hash += slots->slot[n].hash;
+            judged++;
+        }
+    }
+
     head = ngx_snprintf(observer->value, NGX_ETCD_CHECK_SHARE_VALUE - 2,
-                        "%V %uD", &ngx_cycle->hostname, ++observer->number)
+                        "%V %uD =%ui:%xD", &ngx_cycle->hostname,
+                        ++observer->number, judged, hash)
            - observer->value;
     observer->len = head;
 
@@ -248,6 +264,95 @@ ngx_etcd_check_share_read(ngx_etcd_check_observer_t *observer, ngx_str_t *list)
 }
 
 
+/*
+ * Returns 1 if the observer has judged those members that are known here, or is
+ * of a release that does not say whom.
+ */
+
+static ngx_uint_t
+ngx_etcd_check_share_agrees(ngx_etcd_check_observer_t *observer,
+    ngx_str_t *list)
+{
+    u_char     buf[NGX_ETCD_CHECK_SHARE_WHOM];
+    ngx_str_t  whom, here;
+
+    if (list->len == 0 || list->data[0] != '=') {
+        return 1;
+    }
+
+    if (!ngx_etcd_str_cut(list, ' ', &whom, list)) {
+        whom = *list;
+        list->len = 0;
+    }
+
+    here.data = buf;
+    here.len = ngx_sprintf(buf, "=%ui:%xD", observer->slots->nmembers,
+                           observer->slots->hash) - buf;
+
+    return ngx_etcd_str_equal(&whom, &here);
+}
+
+
+/*
+ * The members of two nginxes differ for a moment after a change, and while the
+ * observer has no result of one: meanwhile its silence on a member says nothing.
+ * Returns 0 if that lasts.
+ */
+
+static ngx_uint_t
+ngx_etcd_check_share_same(ngx_etcd_check_observer_t *observer, ngx_uint_t agrees,
+    ngx_str_t *host)
+{
+    if (agrees) {
+        observer->agreed = ngx_current_msec;
+        observer->differs = 0;
+        return 1;
+    }
+
+    if (ngx_current_msec - observer->agreed < 2 * observer->interval) {
+        return 1;
+    }
+
+    if (!observer->differs) {
+        observer->differs = 1;
+
+        ngx_log_error(NGX_LOG_NOTICE, observer->service->log, 0,
+                      "etcd: upstream \"%V\": the observer on %V checks other "
+                      "members than this nginx has, which checks its own",
+                      &observer->service->conf->name, ngx_etcd_shown(host));
+    }
+
+    return 0;
+}
+
+
+/* What this nginx has found by itself is not undone by a word. */
+
+static void
+ngx_etcd_check_share_tell(ngx_etcd_check_observer_t *observer, ngx_uint_t n,
+    ngx_str_t *host)
+{
+    ngx_etcd_check_slot_t  *slot;
+
+    slot = &observer->slots->slot[n];
+    slot->told = slot->named;
+
+    if (!slot->found) {
+        if (observer->told(observer->data, n, slot->named, host) != NGX_OK) {
+            slot->told = !slot->named;
+            observer->heeded = 0;
+        }
+
+        return;
+    }
+
+    if (slot->failed != slot->named) {
+        slot->contrary = 1;
+        ngx_etcd_check_slots_renew(observer->slots, n);
+    }
+}
+
+
 /* Reads a value.  Returns 0 if it is not believed. */
 
 static ngx_uint_t
@@ -255,7 +360,7 @@ ngx_etcd_check_share_hear(ngx_etcd_check_observer_t *observer)
 {
     uint32_t                 hash;
     ngx_str_t                host, number, list;
-    ngx_uint_t               n;
+    ngx_uint_t               n, agrees;
     ngx_etcd_check_slot_t   *slot;
     ngx_etcd_check_slots_t  *slots;
 
@@ -272,13 +377,18 @@ ngx_etcd_check_share_hear(ngx_etcd_check_observer_t *observer)
         list.len = 0;
     }
 
-    if (list.len == 1 && list.data[0] == NGX_ETCD_CHECK_SHARE_MANY[0]) {
+    agrees = ngx_etcd_check_share_agrees(observer, &list);
+
+    if (!ngx_etcd_check_share_same(observer, agrees, &host)
+        || (list.len == 1 && list.data[0] == NGX_ETCD_CHECK_SHARE_MANY[0]))
+    {
         return 0;
     }
 
     hash = ngx_crc32_long(list.data, list.len);
 
     if (observer->role == NGX_ETCD_CHECK_FOLLOWS
+        && observer->heeded
         && observer->list == hash
         && observer->generation == slots->generation)
     {
@@ -287,6 +397,7 @@ ngx_etcd_check_share_hear(ngx_etcd_check_observer_t *observer)
 
     observer->list = hash;
     observer->generation = slots->generation;
+    observer->heeded = agrees;
 
     if (ngx_etcd_check_share_read(observer, &list) > slots->nmembers / 2) {
         return 0;
@@ -295,15 +406,10 @@ ngx_etcd_check_share_hear(ngx_etcd_check_observer_t *observer)
     for (n = 0; n < slots->nslots; n++) {
         slot = &slots->slot[n];
 
-        if (slot->uid != 0 && slot->named != slot->told) {
-            slot->told = slot->named;
-
-            if (observer->told(observer->data, n, slot->named, &host)
-                != NGX_OK)
-            {
-                slot->told = !slot->named;
-                observer->list = ~hash;
-            }
+        if (slot->uid != 0 && slot->named != slot->told
+            && (slot->named || agrees))
+        {
+            ngx_etcd_check_share_tell(observer, n, &host);
         }
 
         /* this nginx has found that by itself before it followed */
@@ -311,6 +417,8 @@ ngx_etcd_check_share_hear(ngx_etcd_check_observer_t *observer)
         if (slot->failed && !slot->told) {
             slot->contrary = 1;
         }
+
+        slot->found &= (slot->failed | slot->told);
     }
 
     return 1;
@@ -329,8 +437,9 @@ ngx_etcd_check_share_leave(ngx_etcd_check_slots_t *slots)
         slot = &slots->slot[n];
 
         if (slot->uid != 0) {
-            slots->nfresh += !slot->fresh;
-            slot->fresh = 1;
+            ngx_etcd_check_slots_renew(slots, n);
+
+            slot->judged = 0;
             slot->told = 0;
             slot->contrary = 0;
         }
@@ -370,7 +479,10 @@ ngx_etcd_check_share_role(ngx_etcd_check_observer_t *observer,
 }
 
 
-/* The observer says nothing before it has begun to check each member. */
+/*
+ * The observer says nothing before it has begun to check each member, nor while
+ * it cannot check.
+ */
 
 static ngx_msec_t
 ngx_etcd_check_share_observe(ngx_etcd_check_observer_t *observer)
@@ -388,6 +500,8 @@ ngx_etcd_check_share_observe(ngx_etcd_check_observer_t *observer)
     }
 
     if (observer->slots->nfresh != 0
+        || observer->slots->poor
+        || !observer->service->diff.index.complete
         || ngx_etcd_check_share_say(observer) != NGX_OK)
     {
         return NGX_ETCD_CHECK_SHARE_AGAIN;

@@ -6,10 +6,12 @@
  * leads an election checks the members, and its candidate's value says which
  * ones have failed:
  *
- *     HOST NUMBER ADDRESS ADDRESS ...
+ *     HOST NUMBER =COUNT:HASH ADDRESS ADDRESS ...
  *
  * It is put again twice in an interval, with another NUMBER.  The others follow
  * it: they do not check members that work, and leave out those that are named.
+ * COUNT members were judged, by results; HASH is the sum of the CRC-32 of their
+ * addresses, in hexadecimal.
  *
  * Nobody who follows is worse off than one who checks alone:
  *
@@ -20,7 +22,12 @@
  *
  *     A member that is named is checked once by each that follows, and so is
  *     one that has failed a request.  While the results of an nginx contradict
- *     the observer's, that nginx decides about the member by its own.
+ *     the observer's, that nginx decides about the member by its own, and what
+ *     it has found by itself is not undone by the observer's word.
+ *
+ *     An observer that has not judged the same members says nothing of those
+ *     that it does not name.  If that lasts for two intervals, it is not
+ *     believed.
  *
  *     An observer that says that more than half of the members have failed is
  *     not believed: it may be cut off itself.
@@ -125,6 +132,8 @@ typedef struct {
     ngx_msec_t                  said;         /* likewise, of an own one
                                                  */
     uint32_t                    number;       /* of own values */
+    ngx_msec_t                  agreed;       /* likewise, of the last one on
+                                                 the same members */
     uint32_t                    list;         /* hash of the addresses */
     ngx_atomic_uint_t           generation;   /* of the set then */
     unsigned                    own:1;        /* this nginx leads */
@@ -133,6 +142,8 @@ typedef struct {
     unsigned                    doubted:1;    /* more than half have failed, or
                                                  too many to be named */
     unsigned                    fresh:1;      /* the value was not read yet */
+    unsigned                    heeded:1;     /* all that it said was done */
+    unsigned                    differs:1;    /* it is about other members */
     size_t                      len;
     u_char                      value[NGX_ETCD_CHECK_SHARE_VALUE];
 } ngx_etcd_check_observer_t;

@@ -64,9 +64,10 @@ ngx_etcd_check_slots_forget(ngx_etcd_check_slots_t *slots,
 {
     if (slot->uid != 0) {
         slots->nmembers--;
+        slots->hash -= slot->hash;
         slots->nfresh -= slot->fresh;
         slots->ncounted -= slot->counted;
-        slots->nfailed -= slot->failed;
+        slots->nfailed -= (slot->counted & slot->failed);
     }
 
     ngx_memzero(slot, sizeof(ngx_etcd_check_slot_t));
@@ -81,12 +82,11 @@ ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
 
     failed = ((verdict & NGX_ETCD_VERDICT_FAILED) != 0);
     counted = !drains && (failed || !(verdict & NGX_ETCD_VERDICT_UNPROVEN));
-    failed = (failed && counted);
 
     slots->ncounted += counted;
     slots->ncounted -= slot->counted;
-    slots->nfailed += failed;
-    slots->nfailed -= slot->failed;
+    slots->nfailed += (counted & failed);
+    slots->nfailed -= (slot->counted & slot->failed);
 
     slot->counted = counted;
     slot->failed = failed;
@@ -96,10 +96,11 @@ ngx_etcd_check_slots_add(ngx_etcd_check_slots_t *slots,
 static void
 ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots, ngx_uint_t n)
 {
-    ngx_uint_t              drains;
-    ngx_etcd_note_t        *note;
-    ngx_etcd_slot_t        *member;
-    ngx_etcd_check_slot_t  *slot;
+    ngx_uint_t               drains, verdict;
+    ngx_etcd_note_t         *note;
+    ngx_etcd_slot_t         *member;
+    ngx_etcd_check_slot_t   *slot;
+    ngx_etcd_member_pack_t   record;
 
     slot = &slots->slot[n];
     member = ngx_etcd_member_set_slot(slots->conf->set, n);
@@ -109,21 +110,27 @@ ngx_etcd_check_slots_look(ngx_etcd_check_slots_t *slots, ngx_uint_t n)
         return;
     }
 
+    verdict = ngx_etcd_counter_get(&member->verdict, member->uid);
+
     if (slot->uid != member->uid) {
         ngx_etcd_check_slots_forget(slots, slot);
 
         note = ngx_etcd_member_set_own_note(slots->conf->set, n);
 
+        ngx_etcd_member_pack_read(&record,
+                                  ngx_etcd_entry_payload(member->entry));
+
         slot->uid = member->uid;
         slot->fresh = (note == NULL || note->checks == 0);
+        slot->judged = !slot->fresh && !(verdict & NGX_ETCD_VERDICT_UNPROVEN);
+        slot->hash = ngx_crc32_long(record.name.data, record.name.len);
 
         slots->nmembers++;
+        slots->hash += slot->hash;
         slots->nfresh += slot->fresh;
     }
 
-    ngx_etcd_check_slots_add(slots, slot, drains,
-                             ngx_etcd_counter_get(&member->verdict,
-                                                  member->uid));
+    ngx_etcd_check_slots_add(slots, slot, drains, verdict);
 }
 
 
@@ -299,6 +306,18 @@ ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
     }
 
     return 1;
+}
+
+
+void
+ngx_etcd_check_slots_renew(ngx_etcd_check_slots_t *slots, ngx_uint_t n)
+{
+    ngx_etcd_check_slot_t  *slot;
+
+    slot = &slots->slot[n];
+
+    slots->nfresh += !slot->fresh;
+    slot->fresh = 1;
 }
 
 

@@ -26,15 +26,20 @@ typedef struct {
     unsigned                    hastened:1;   /* by a failed request, since its
                                                  last turn */
     unsigned                    counted:1;    /* for a panic */
-    unsigned                    failed:1;     /* of them */
+    unsigned                    failed:1;
 
     /* of checks that are shared */
 
+    unsigned                    judged:1;     /* own results say whether it has
+                                                 failed */
     unsigned                    named:1;      /* in the value that is read */
     unsigned                    told:1;       /* the observer says that it has
                                                  failed */
     unsigned                    contrary:1;   /* the newest own result says
                                                  otherwise */
+    unsigned                    found:1;      /* own results have found what
+                                                 the observer had not told */
+    uint32_t                    hash;         /* of the address */
 } ngx_etcd_check_slot_t;
 
 
@@ -51,9 +56,12 @@ typedef struct {
     ngx_uint_t                  left;         /* number of slots to look at */
 
     ngx_uint_t                  nmembers;     /* members that are checked */
+    uint32_t                    hash;         /* the sum of theirs */
     ngx_uint_t                  nfresh;       /* of them */
     ngx_uint_t                  ncounted;
     ngx_uint_t                  nfailed;
+    unsigned                    poor:1;       /* the last check had no result,
+                                                 for lack of resources */
 
     /* private */
 
@@ -81,6 +89,9 @@ ngx_uint_t ngx_etcd_check_slots_changed(ngx_etcd_check_slots_t *slots);
  */
 ngx_uint_t ngx_etcd_check_slots_suspects(ngx_etcd_check_slots_t *slots,
     void (*handler)(void *data, ngx_uint_t n), void *data);
+
+/* The member is checked soon, as if it never was. */
+void ngx_etcd_check_slots_renew(ngx_etcd_check_slots_t *slots, ngx_uint_t n);
 
 /*
  * Counts a member by its verdict, under the mutex.  One that drains, or is not

@@ -538,6 +538,12 @@ ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
 
     election->own.put = 0;
 
+    /* what a leader has proclaimed is not the word of a new candidate */
+
+    if (election->own.said != NULL) {
+        election->value.len = 0;
+    }
+
     ngx_etcd_election_drop(election);
 
     election->hold.created = 0;
