@@ -11,12 +11,14 @@
 #   input of with_lock.
 # - When the lock is lost, the command gets TERM and, WITH_LOCK_GRACE seconds
 #   later, KILL; where there is setsid, so does all that it has started.
-# - The lock is free when the command has ended.
+# - The lock is free when the command has ended, and not before: HUP, INT, QUIT
+#   and TERM for the script with all of its processes (of a terminal, timeout,
+#   or systemctl stop) are TERM for the command, which may take its time.
 #
 # The status is that of the command, or
 #
 #     75   the lock was not got: somebody else has it, or nginx does not answer;
-#          curl has said why
+#          curl has said why; or such a signal came first
 #     76   the lock was lost: the command was stopped, or has just ended
 #
 # Variables, with their defaults:
@@ -30,33 +32,75 @@
 
 
 with_lock() (
+    set +e
 
     # The end of curl is no failure.
 
     (set +o pipefail) 2>/dev/null && set +o pipefail
 
-    # The first line is the process of curl, which ends the lock.
+    # Signals for all processes are for with_lock_run alone, which tells the
+    # command.  The script ends by INT as if the command had, but not before.
 
-    {
-        sh -c 'trap "" INT; echo $$; exec curl -sSfN "$@"' with_lock \
-           --connect-timeout 10 ${WITH_LOCK_CURL:-} "$1" 3<&- |
+    int=
+    trap '' HUP QUIT TERM
+    trap 'int=1' INT
+
+    (
+        trap '' INT
+        with_lock_gate 3<&- 2>/dev/null |
+            with_lock_curl "$@" 3<&- 4>&2 2>/dev/null |
             with_lock_run "$@"
-    } 3<&0
+    ) 3<&0
+
+    status=$?
+
+    if [ "$int" ]; then
+        trap - INT
+        kill -INT "$(exec sh -c 'echo "$PPID"')"
+    fi
+
+    exit "$status"
 )
 
 
+# Curl does not begin before with_lock_run hears signals, which then ends this
+# process, whose number is the first line.  The shells say nothing of the end of
+# a process.
+
+with_lock_gate() {
+    sh -c 'echo $$; exec sleep 60'
+    return 0
+}
+
+
+# The second line is the process of curl, which ends the lock.
+
+with_lock_curl() {
+    sh -c '
+        exec 2>&4 4>&-
+        read -r gate
+        echo "$gate"
+        echo $$
+        read -r gate
+        exec curl -sSfN "$@" </dev/null
+    ' with_lock --connect-timeout 10 ${WITH_LOCK_CURL:-} "$1"
+    return 0
+}
+
+
 with_lock_run() (
-    set +e
     shift
 
+    read -r gate
     read -r curl
+    trap with_lock_not HUP INT QUIT TERM
+    kill -KILL "$gate" 2>/dev/null
 
     # Nothing is said before the lock is held.  The second line, as each that
     # follows, has the seconds for which that is so if nginx is heard no more.
 
     if ! read -r word token || [ "$word" != token ] || ! read -r line; then
-        kill "$curl" 2>/dev/null
-        exit 75
+        with_lock_not
     fi
 
     group=
@@ -69,16 +113,26 @@ with_lock_run() (
     ETCD_LOCK_TOKEN=$token
     export ETCD_LOCK_TOKEN
 
+    # The command gets the signals' usual effects back, and the watch ignores
+    # them from its beginning on.
+
+    stop=
+    trap 'stop=1' HUP INT QUIT TERM
     exec 4<&0
     "$@" <&3 3<&- 4<&- &
     command=$!
-    with_lock_watch "$curl" "$group" "$command" "$line" 3<&- &
+    trap '' HUP INT QUIT TERM
+    with_lock_watch "$curl" "$group" "$command" "$line" 3<&- 2>/dev/null &
     watch=$!
     exec 3<&- 4<&- </dev/null
 
     # The lock is held until the command has ended, whoever ends this shell.
 
-    trap 'kill -TERM "$group$command" 2>/dev/null' INT TERM HUP
+    trap 'with_lock_kill TERM "$group" "$command"' HUP INT QUIT TERM
+
+    if [ "$stop" ]; then
+        with_lock_kill TERM "$group" "$command"
+    fi
 
     while
         wait "$command"
@@ -86,13 +140,18 @@ with_lock_run() (
         kill -0 "$command" 2>/dev/null
     do :; done
 
+    trap '' HUP INT QUIT TERM
+
     # The watch is told first: it takes the end of curl for a loss.
 
-    kill -TERM "$watch" 2>/dev/null
-    kill -TERM "$curl" 2>/dev/null
-    wait "$watch"
+    {
+        kill -USR1 "$watch"
+        kill -KILL "$curl"
+        wait "$watch"
+        lost=$?
+    } 2>/dev/null
 
-    if [ $? -eq 76 ]; then
+    if [ "$lost" -eq 76 ]; then
         [ "$group" ] && kill -KILL "-$command" 2>/dev/null
         echo "with_lock: the lock is lost" >&2
         status=76
@@ -102,37 +161,53 @@ with_lock_run() (
 )
 
 
-# Reads what nginx sends: each line says how long the lock is still held.
+# The lock was not got.
+
+with_lock_not() {
+    kill -KILL "$curl" 2>/dev/null
+    exit 75
+}
+
+
+# The command may not have its own group yet.
+
+with_lock_kill() {
+    kill "-$1" "$2$3" 2>/dev/null || kill "-$1" "$3" 2>/dev/null
+}
+
+
+# Reads what nginx sends: each line says how long the lock is still held.  USR1
+# ends this, and the processes that it has started.
 
 with_lock_watch() {
     alarm=
     line=$4
-    trap 'kill $alarm 2>/dev/null; exit 0' TERM
-    trap '' INT HUP
+    trap 'kill -USR1 $alarm; exit 0' USR1
 
     while :; do
-        with_lock_alarm "$1" "$line" >/dev/null 2>&1 4<&- &
+        with_lock_alarm "$1" "$line" >/dev/null 4<&- &
         alarm=$!
 
         read -r line <&4 && [ "$line" != lost ] || break
 
-        kill "$alarm" 2>/dev/null
+        kill -USR1 "$alarm"
 
         # with_lock itself was killed, and the command has ended
 
-        if ! kill -0 "$3" 2>/dev/null; then
-            kill "$1" 2>/dev/null
+        if ! kill -0 "$3"; then
+            kill -KILL "$1"
             exit 0
         fi
     done
 
-    trap 'exit 76' TERM
+    trap 'kill -USR1 $alarm; exit 76' USR1
 
-    kill "$alarm" 2>/dev/null
-    kill -TERM "$2$3" 2>/dev/null
-    sleep "${WITH_LOCK_GRACE:-5}" >/dev/null 2>&1 4<&- &
-    wait $!
-    kill -KILL "$2$3" 2>/dev/null
+    kill -USR1 "$alarm"
+    with_lock_kill TERM "$2" "$3"
+    sleep "${WITH_LOCK_GRACE:-5}" >/dev/null 4<&- &
+    alarm=$!
+    wait "$alarm"
+    with_lock_kill KILL "$2" "$3"
     exit 76
 }
 
@@ -142,10 +217,10 @@ with_lock_watch() {
 
 with_lock_alarm() {
     nap=
-    trap 'kill $nap; exit' TERM
+    trap 'kill -USR1 $nap; exit' USR1
     left=${2##* }
     left=$((${left%%.*} - ${WITH_LOCK_MARGIN:-0}))
     sleep "$((left > 0 ? left : 0))" &
     nap=$!
-    wait "$nap" && kill "$1"
+    wait "$nap" && kill -KILL "$1"
 }

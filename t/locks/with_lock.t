@@ -47,7 +47,7 @@ my $started = 0;
 
 
 # A command that says its process, and waits until it is told to end: it ends
-# with 0 by TERM, or not at all, and has a child in any case.
+# with 0 by TERM, or goes on, and has a child in any case.
 
 sub write_script {
     my ($name, $script) = @_;
@@ -67,7 +67,7 @@ wait
 END
 
 write_script('stubborn', <<'END');
-trap '' TERM
+trap 'echo stopped >"$1.stopped"' TERM
 echo $$ >"$1.child"
 echo "$ETCD_LOCK_TOKEN" >"$1.new"
 mv "$1.new" "$1.runs"
@@ -77,6 +77,7 @@ END
 write_script('script', <<'END');
 . "$1"
 shift
+trap : HUP INT QUIT TERM
 set -eu
 (set -o pipefail) 2>/dev/null && set -o pipefail
 with_lock "$@" || { echo "status $?"; exit 0; }
@@ -90,15 +91,37 @@ sub with_lock {
     my ($shell, $command, %environment) = @_;
 
     my $name = "$dir/run" . ++$started;
+    my $uri = delete($environment{URI}) // '/run/nightly';
 
     local @ENV{keys %environment} = values %environment;
 
-    my $pid = spawn("$name.log", $shell, "$dir/script", $with_lock,
-                    'http://127.0.0.1:' . $nginx->port . '/run/nightly',
+    # a process group of its own
+
+    my $pid = spawn("$name.log", 'setsid', $shell, "$dir/script", $with_lock,
+                    'http://127.0.0.1:' . $nginx->port . $uri,
                     ref($command) ? @$command
                                   : ('sh', "$dir/$command", $name));
 
     return { name => $name, pid => $pid };
+}
+
+
+# a signal for all processes of the script, as of timeout or a terminal
+
+sub signals { kill($_[1], -$_[0]{pid}) or die "kill: $!\n" }
+
+
+# Nothing of the script is left.
+
+sub is_over {
+    my ($run, $what) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    return ok(wait_for(sub {
+               !grep { getpgrp($_) == $run->{pid} && is_running($_) }
+                   map { m{(\d+)$} } glob('/proc/[1-9]*')
+           }, 20, 'all to end'), $what);
 }
 
 
@@ -194,6 +217,54 @@ for my $shell ('sh', grep { (run('which', $_))[0] == 0 } 'bash') {
        "$shell: the script is killed, the lock stays");
     write_script("run$started.end", '');
     is_free("$shell: until the command ends");
+    is_over($run, "$shell: and nothing is left");
+
+    # All processes of the script get a signal, and the command takes its time.
+
+    for my $signal (qw(HUP INT QUIT TERM)) {
+        $run = with_lock($shell, 'stubborn', WITH_LOCK_GRACE => 1);
+        runs($run);
+        signals($run, $signal);
+        ok(wait_for(sub { -e "$run->{name}.stopped" }, 10, 'TERM'),
+           "$shell, $signal: the command is told by TERM");
+        is(ended(with_lock($shell, ['touch', "$dir/other"])), NOT_GOT,
+           "$shell, $signal: it has the lock until it ends");
+        ok(!-e "$dir/other", "$shell, $signal: alone");
+        write_script("run" . ($started - 1) . '.end', '');
+        is(ended($run), $signal eq 'INT' ? 130 : 0,
+           "$shell, $signal: the status of the command");
+        is_over($run, "$shell, $signal: nothing is left");
+        is_free("$shell, $signal: the lock is free");
+
+        # The script still waits for the lock.
+
+        my $key = '/locks/indexer/0';
+
+        $etcd->put($key, '');
+        $run = with_lock($shell, ['touch', "$dir/other"],
+                         URI => '/lead/indexer');
+        $lock->waits('/locks/indexer', 1, "$shell, $signal: a script waits");
+        signals($run, $signal);
+        is(ended($run), $signal eq 'INT' ? 130 : NOT_GOT,
+           "$shell, $signal: it waits no more");
+        is_over($run, "$shell, $signal: nothing is left");
+        $etcd->del($key);
+        $lock->gone('/locks/indexer', "$shell, $signal: the lock is free");
+        ok(!-e "$dir/other", "$shell, $signal: the command did not run");
+    }
+
+    # The lock is lost while the command takes its time.
+
+    for my $signal (qw(HUP TERM)) {
+        $run = with_lock($shell, 'stubborn', WITH_LOCK_GRACE => 1);
+        runs($run);
+        signals($run, $signal);
+        wait_for { -e "$run->{name}.stopped" } 10, 'TERM';
+        $etcd->del(($lock->keys('/locks/nightly'))[0]);
+        is(ended($run), LOST, "$shell, $signal: then the lock is lost");
+        ok(!is_running(child($run)), "$shell, $signal: it is killed");
+        is_over($run, "$shell, $signal: nothing is left");
+    }
 }
 
 
