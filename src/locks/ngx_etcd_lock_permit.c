@@ -143,7 +143,8 @@ ngx_etcd_lock_permit_return(ngx_etcd_grant_t *grant)
 
 /*
  * The first waiter gets a permit that no grant holds, or, if both are shared,
- * one that others hold.
+ * one that others hold.  Other clients wait for the end of an exclusive key:
+ * it lets in no more after NGX_ETCD_LOCK_MAX_KEEP.
  */
 
 ngx_int_t
@@ -154,6 +155,8 @@ ngx_etcd_lock_permit_next(ngx_etcd_lock_permit_t *permit)
     lock = permit->lock;
 
     if (lock->nwaiters == 0
+        || (!permit->mutex->shared
+            && ngx_current_msec - permit->since >= NGX_ETCD_LOCK_MAX_KEEP)
         || ngx_etcd_lock_first(lock)->shared != permit->mutex->shared
         || permit->mutex->state != NGX_ETCD_MUTEX_HELD
         || ngx_etcd_lock_client_left(lock->locks->client) == 0)

@@ -20,7 +20,10 @@ use Lock;
 use Nginx;
 use Wait;
 
-use constant MANY => 1100;          # a key is passed on 1023 times
+use constant {
+    MANY   => 1100,                 # a key is passed on 1023 times
+    OLDEST => 10,                   # seconds after which it is not
+};
 
 my $control = Control->start();
 my $etcd = Etcd->new()->start();
@@ -54,6 +57,11 @@ http {
 
         location /hold {
             etcd_lock /locks/long wait=60s reuse=1,10s;
+            proxy_pass http://%%ONE%%;
+        }
+
+        location /wait {
+            etcd_lock /locks/wait wait=60s reuse=1024;
             proxy_pass http://%%ONE%%;
         }
 
@@ -236,6 +244,19 @@ $last = $clients[0]->receive->{headers}{'x-token'};
 cmp_ok($last >> 10, '>', $created, 'the later one gets another key');
 
 
+# Requests wait, and the one that holds the lock takes its time.
+
+$backend->set(hang => 1);
+$backend->reset;
+@clients = map { $nginx->http } 1, 2;
+$clients[0]->send('GET', '/wait');
+wait_for { $backend->requests == 1 } 20, 'a request';
+$clients[1]->send('GET', '/wait');
+$lock->waits('/locks/wait', 1, 'another one waits');
+
+my $begin = time();
+
+
 # A token is never given twice, however often a key is passed on.
 
 my $http = $nginx->http;
@@ -253,6 +274,14 @@ for (1 .. MANY) {
 is($grows, MANY, 'all tokens grow');
 cmp_ok(scalar(keys %created), '>', 1, 'beyond what a key has tokens for');
 cmp_ok(scalar(keys %created), '<', MANY / 2, 'most requests write nothing');
+
+
+# The key is as old as a key may be: the request that waits gets another one.
+
+wait_for { time() - $begin > OLDEST } 30, 'ten seconds';
+$backend->set(hang => 0);
+@tokens = map { $_->receive->{headers}{'x-token'} >> 10 } @clients;
+cmp_ok($tokens[1], '>', $tokens[0], 'after ten seconds another key is put');
 
 
 # A worker that ends keeps nothing.
