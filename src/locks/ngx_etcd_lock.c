@@ -73,6 +73,42 @@ ngx_etcd_lock_busy(ngx_etcd_lock_t *lock, ngx_uint_t shared)
 }
 
 
+/*
+ * Returns 1 if too many requests wait.  Those for which there is a permit, as
+ * far as is known, only wait for the answer of etcd.
+ */
+
+static ngx_uint_t
+ngx_etcd_lock_full(ngx_etcd_grant_t *grant)
+{
+    ngx_uint_t        queue, permits;
+    ngx_etcd_lock_t  *lock;
+
+    lock = grant->lock;
+    queue = grant->conf->queue;
+    permits = lock->name->permits;
+
+    if (lock->nwaiters == 0) {
+        lock->taken = 0;
+    }
+
+    if (lock->nwaiters < queue) {
+        return 0;
+    }
+
+    if (lock->taken) {
+        return 1;
+    }
+
+    if (grant->shared && !ngx_etcd_lock_busy(lock, 1)) {
+        return 0;
+    }
+
+    return lock->nheld >= permits
+           || lock->nwaiters - queue >= permits - lock->nheld;
+}
+
+
 static ngx_int_t
 ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant, ngx_etcd_refusal_e refusal,
     ngx_log_t *log)
@@ -212,7 +248,7 @@ ngx_etcd_lock_begin(ngx_etcd_grant_t *grant, ngx_log_t *log)
         return ngx_etcd_lock_refuse(grant, NGX_ETCD_REFUSAL_LOCK_HELD, log);
     }
 
-    if (lock->nwaiters >= grant->conf->queue
+    if (ngx_etcd_lock_full(grant)
         || locks->waiting >= name->cluster->lock_waiters)
     {
         return ngx_etcd_lock_refuse(grant, NGX_ETCD_REFUSAL_LOCK_QUEUE_FULL,

@@ -368,6 +368,7 @@ ngx_etcd_lock_permit_changed(ngx_etcd_lock_permit_t *permit)
         /* fall through */
 
     case NGX_ETCD_MUTEX_WAITING:
+        lock->taken = 1;
         ngx_etcd_lock_expire(lock, 0, NGX_ETCD_GRANT_TIMEOUT);
         break;
 

@@ -180,6 +180,8 @@ struct ngx_etcd_lock_s {
     ngx_queue_t                  rest;         /* in worker's locks->idle */
     ngx_msec_t                   since;        /* start of being idle */
     unsigned                     idle:1;
+    unsigned                     taken:1;      /* a key of those who wait had
+                                                  to wait for other clients */
 };
 
 
