@@ -277,6 +277,28 @@ ngx_etcd_lock_fits(ngx_conf_t *cf, ngx_etcd_lock_shared_t *shared)
 }
 
 
+/* A parameter that does not exist would be the KEY. */
+
+static void
+ngx_etcd_lock_check_key(ngx_conf_t *cf, ngx_str_t *key)
+{
+    size_t  i;
+
+    for (i = 0; i < key->len; i++) {
+        if ((key->data[i] < 'a' || key->data[i] > 'z') && key->data[i] != '_') {
+            break;
+        }
+    }
+
+    if (i != 0 && i < key->len && key->data[i] == '=') {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"etcd_lock\" has no parameter \"%V\" and takes it "
+                           "for its key; if it is one, let a variable have "
+                           "this value", ngx_etcd_shown(key));
+    }
+}
+
+
 static char *
 ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
 {
@@ -311,6 +333,8 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         if (lock->key.len == 0) {
             return "has an empty key";
         }
+
+        ngx_etcd_lock_check_key(cf, &lock->key);
     }
 
     if (ngx_etcd_option_read(cf, i, ngx_etcd_lock_options, NULL, &shared)

@@ -208,6 +208,30 @@ for (
     like($said, qr/ use "$now" instead in \S+:7$/m, "$former: what to write");
 }
 
+# A KEY that looks like a parameter.
+
+for my $key ('permit=4', 'share=$pid', '_=', 'x=y') {
+    for my $text (location("etcd_lock /a $key wait=1s;"),
+                  join("\n", 'etcd {', 'endpoints 127.0.0.1:2379;', '}',
+                       'stream {', 'server {', 'listen 127.0.0.1:%%PORT%%;',
+                       "etcd_lock /a $key wait=1s;", 'return x;', '} }'))
+    {
+        ($fine, $said) = Nginx->new()->configtest($text);
+
+        ok($fine, "a key $key");
+        like($said, qr/\[warn\] "etcd_lock" has no parameter "\Q$key\E" and /,
+             "a key $key: warned of");
+        like($said, qr/ let a variable have this value in \S+:7$/m,
+             "a key $key: where");
+    }
+}
+
+for my $key ('$uri', 'permit', '=4', '4=4', 'A=4', '${uri}permit=4', '.a=4') {
+    ($fine, $said) = Nginx->new()->configtest(location("etcd_lock /a $key;"));
+    ok($fine, "a key $key");
+    unlike($said, qr/warn/, "a key $key: without a word");
+}
+
 {
     my ($ok, $output) = Nginx->new()->configtest(
         location('etcd_lock /a/b $uri;')
