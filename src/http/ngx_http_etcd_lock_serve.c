@@ -129,8 +129,12 @@ ngx_http_etcd_lock_serve_write(ngx_http_request_t *r)
         return;
     }
 
-    rc = (ngx_http_etcd_lock_serve_busy(r) && !c->write->delayed)
-         ? ngx_http_output_filter(r, NULL) : NGX_OK;
+    /* a client of HTTP/3 cancels the side of the stream that is written */
+
+    rc = ngx_http_etcd_client_left(r)
+         ? NGX_ERROR
+         : (ngx_http_etcd_lock_serve_busy(r) && !c->write->delayed)
+           ? ngx_http_output_filter(r, NULL) : NGX_OK;
 
     ngx_http_etcd_lock_serve_sent(r, rc);
 }

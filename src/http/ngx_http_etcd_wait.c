@@ -13,9 +13,20 @@
 #include <ngx_http_etcd_wait.h>
 
 
+/*
+ * nginx looks at the side of the stream that it reads from; a client of HTTP/3
+ * whose request is complete can cancel the other one alone.
+ */
+
 static void
 ngx_http_etcd_pause_write(ngx_http_request_t *r)
 {
+    if (ngx_http_etcd_client_left(r)) {
+        r->connection->error = 1;
+        ngx_http_finalize_request(r, NGX_HTTP_CLIENT_CLOSED_REQUEST);
+        return;
+    }
+
     if (ngx_handle_write_event(r->connection->write, 0) != NGX_OK) {
         ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
     }
