@@ -298,6 +298,7 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
 {
     ngx_http_request_t *r = owner;
 
+    ngx_int_t          rc;
     ngx_uint_t         shares;
     ngx_etcd_grant_t  *grant;
 
@@ -312,13 +313,13 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
             continue;
         }
 
-        if (r != r->main
-            && (r->background || ngx_etcd_grant_result(grant) != NGX_OK))
-        {
+        rc = ngx_etcd_grant_result(grant);
+
+        if (r != r->main && (r->background || rc != NGX_OK)) {
             continue;
         }
 
-        if (shared || !grant->shared) {
+        if (shared || !grant->shared || (rc != NGX_OK && rc != NGX_AGAIN)) {
             return grant;
         }
 
@@ -395,6 +396,7 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
     owner.owner = r;
     owner.pool = r->pool;
     owner.log = r->connection->log;
+    owner.changes = r->uri_changes;
     owner.value = ngx_http_etcd_set_text;
     owner.take = ngx_http_etcd_lock_take;
 
@@ -406,8 +408,6 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
 
     case NGX_AGAIN:
-        owner.grant->changes = r->uri_changes;
-
         ngx_http_etcd_pause(r);
         return NGX_AGAIN;
 

@@ -246,43 +246,85 @@ ngx_etcd_grant_segment(ngx_pool_t *pool, ngx_str_t *key, ngx_str_t *segment)
 
 
 static ngx_int_t
+ngx_etcd_grant_key(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock,
+    ngx_str_t *key)
+{
+    ngx_int_t  rc;
+    ngx_str_t  value;
+
+    ngx_str_null(key);
+
+    rc = ngx_etcd_grant_value(owner, lock, &value);
+
+    if (rc == NGX_OK && lock->value != NULL) {
+        rc = ngx_etcd_grant_segment(owner->pool, &value, key);
+    }
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_etcd_grant_shared(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock,
+    ngx_uint_t *shared)
+{
+    ngx_str_t  value;
+
+    *shared = 0;
+
+    if (lock->shared == NULL) {
+        return NGX_OK;
+    }
+
+    if (owner->value(owner->owner, lock->shared, &value) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    *shared = (value.len != 0 && !ngx_etcd_str_is(&value, "0"));
+
+    return NGX_OK;
+}
+
+
+/*
+ * The grant of a directive keeps its key, which a redirect may have changed.
+ * But a redirect may also want alone what the owner shares.
+ */
+
+static ngx_int_t
 ngx_etcd_grant_one(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock)
 {
     ngx_int_t          rc;
-    ngx_str_t          key, value;
+    ngx_str_t          key;
     ngx_uint_t         shared;
     ngx_etcd_grant_t  *grant;
 
-    /* search by directive first: a redirect may have changed the key */
-
     grant = ngx_etcd_grant_find(owner->pool, owner->owner, lock);
 
-    if (grant == NULL) {
-        ngx_str_null(&key);
+    if (grant == NULL || grant->changes != owner->changes) {
 
-        rc = ngx_etcd_grant_value(owner, lock, &value);
+        if (grant != NULL) {
+            key = grant->key;
 
-        if (rc == NGX_OK && lock->value != NULL) {
-            rc = ngx_etcd_grant_segment(owner->pool, &value, &key);
-        }
+        } else {
+            rc = ngx_etcd_grant_key(owner, lock, &key);
 
-        if (rc != NGX_OK) {
-            return (rc == NGX_DONE) ? NGX_OK : rc;
-        }
-
-        shared = 0;
-
-        if (lock->shared != NULL) {
-            if (owner->value(owner->owner, lock->shared, &value) != NGX_OK) {
-                return NGX_ERROR;
+            if (rc != NGX_OK) {
+                return (rc == NGX_DONE) ? NGX_OK : rc;
             }
+        }
 
-            shared = (value.len != 0 && !ngx_etcd_str_is(&value, "0"));
+        if (ngx_etcd_grant_shared(owner, lock, &shared) != NGX_OK) {
+            return NGX_ERROR;
         }
 
         grant = owner->take(owner->owner, lock, &key, shared);
         if (grant == NULL) {
             return NGX_ERROR;
+        }
+
+        if (grant->owner == owner->owner) {
+            grant->changes = owner->changes;
         }
     }
 

@@ -55,6 +55,7 @@ typedef struct {
     void                        *owner;
     ngx_pool_t                  *pool;
     ngx_log_t                   *log;
+    ngx_uint_t                   changes;      /* of the URI; 0: it has none */
 
     /* evaluates KEY of a lock, and "shared=" */
     ngx_int_t                  (*value)(void *owner, void *key,

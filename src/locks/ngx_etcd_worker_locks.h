@@ -114,7 +114,8 @@ struct ngx_etcd_grant_s {
                                                   is lost */
     ngx_uint_t                   hold;         /* ngx_etcd_lock_hold_e */
     ngx_msec_t                   max_hold;     /* or NGX_CONF_UNSET_MSEC */
-    ngx_uint_t                   changes;      /* of the URI, at a pause */
+    ngx_uint_t                   changes;      /* of the URI, when the owner has
+                                                  last asked for the lock */
 
     /* read-only for the caller */
 

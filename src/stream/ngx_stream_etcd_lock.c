@@ -124,6 +124,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
     owner.owner = s;
     owner.pool = s->connection->pool;
     owner.log = s->connection->log;
+    owner.changes = 0;
     owner.value = ngx_stream_etcd_set_text;
     owner.take = ngx_stream_etcd_lock_take;
 

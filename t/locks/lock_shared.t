@@ -75,6 +75,17 @@ http {
             root %%DIR%%;
         }
 
+        # a redirect to another location does not change the directive
+
+        location /inherited/ {
+            etcd_lock /locks/inherited wait=60s shared=$arg_read;
+            proxy_pass http://%%DOOR%%;
+
+            location /inherited/next {
+                proxy_pass http://%%DOOR%%;
+            }
+        }
+
         location /serve {
             etcd_lock /locks/served wait=60s shared=$arg_read;
             etcd_lock_serve;
@@ -369,6 +380,54 @@ is($nginx->get('/up')->{status}, 500, 'a redirect from one to the other');
 is($nginx->count_log(qr{"/locks/up" refuses request "/alone", which shares it}),
    1, 'is an error that says so');
 $lock->gone('/locks/up', 'and holds nothing');
+
+
+# A location that inherits the lock is no way to write either.
+
+sub redirected {
+    my ($from, $to) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $request = enter($nginx, "/inherited/$from", "$from: a request");
+
+    $request->{visit}->say("HTTP/1.1 200 OK\r\nConnection: close\r\n"
+                           . "X-Accel-Redirect: /inherited/$to\r\n"
+                           . "Content-Length: 0\r\n\r\n");
+    delete $request->{visit};
+
+    return $request;
+}
+
+
+sub goes_on {
+    my ($request, $shared, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    $request->{visit} = $door->enters(10);
+    ok($request->{visit}, $name);
+    is_deeply([map { $_->{shared} }
+                   @{ $lock->list('/locks/inherited', 'holders') }], [$shared],
+              "$name: as before");
+    leave("$name: it is answered", $request);
+    $lock->gone('/locks/inherited', "$name: nothing is left");
+}
+
+my $reader = enter($nginx, '/inherited/a?read=1', 'one reads');
+
+my $both = redirected('b?read=1', 'next');
+
+nobody_enters('a redirect to write, while others read');
+is($both->{http}->receive->{status}, 500, 'it is an error');
+is($nginx->count_log(qr{"/locks/inherited" refuses request "/inherited/next", }
+                     . 'which shares it'), 1, 'that says so');
+$lock->holds('/locks/inherited', 1, 'the other one reads on');
+leave('and has read', $reader);
+$lock->gone('/locks/inherited', 'nothing is left');
+
+goes_on(redirected('b?read=1', 'next?read=yes'), 1, 'a redirect to read');
+goes_on(redirected('b', 'next?read=1'), 0, 'a redirect of one that writes');
 
 
 # Connections that are locks, and those of stream
