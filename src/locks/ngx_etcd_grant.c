@@ -432,15 +432,15 @@ ngx_etcd_grant_left(ngx_pool_t *pool, void *owner)
 
     while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
 
-        if (grant->state != NGX_ETCD_GRANT_HELD) {
-            return 0;
-        }
+        /* others belong to an answer in place of which the owner has this */
 
-        left = ngx_min(left,
-                       ngx_etcd_lock_client_left(grant->lock->locks->client));
+        if (grant->state == NGX_ETCD_GRANT_HELD) {
+            left = ngx_min(left, ngx_etcd_lock_client_left(
+                                     grant->lock->locks->client));
+        }
     }
 
-    return left;
+    return (left == NGX_MAX_INT_T_VALUE) ? 0 : left;
 }
 
 
@@ -497,13 +497,16 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
 }
 
 
-/* Returns the worst status of several locks. */
+/*
+ * Returns the worst status of several locks.  A refusal ends with the error
+ * page that has locks of its own, which are newer.
+ */
 
 static ngx_int_t
 ngx_etcd_lock_variable_result(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_variable_value_t *v)
 {
-    ngx_uint_t         n;
+    ngx_uint_t         n, state;
     ngx_etcd_grant_t  *grant;
 
     /* by state */
@@ -521,8 +524,15 @@ ngx_etcd_lock_variable_result(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     grant = NULL;
 
     while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
-        n = ngx_max(n, (grant->state == NGX_ETCD_GRANT_ENDED)
-                       ? NGX_ETCD_GRANT_HELD : grant->state);
+        state = (grant->state == NGX_ETCD_GRANT_ENDED) ? NGX_ETCD_GRANT_HELD
+                                                       : grant->state;
+
+        if (n == NGX_ETCD_GRANT_NONE
+            || (state != NGX_ETCD_GRANT_TIMEOUT
+                && state != NGX_ETCD_GRANT_UNAVAILABLE))
+        {
+            n = ngx_max(n, state);
+        }
     }
 
     ngx_etcd_variable_value(name, v, names[n].data, names[n].len);

@@ -104,8 +104,8 @@ ngx_etcd_grant_t *ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner,
     ngx_log_t *log);
 
 /*
- * Returns the ms for which the owner holds all of its locks even if no lease is
- * renewed any more.  0: not all are held.
+ * Returns the ms for which the owner holds all locks that it has got even if no
+ * lease is renewed any more.  0: it holds none.
  */
 ngx_msec_t ngx_etcd_grant_left(ngx_pool_t *pool, void *owner);
 

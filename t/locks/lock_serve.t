@@ -111,6 +111,18 @@ http {
             etcd_lock_serve;
         }
 
+        location /busy {
+            etcd_lock /locks/before;
+            etcd_lock /locks/one;
+            error_page 423 = @instead;
+            etcd_lock_serve;
+        }
+
+        location @instead {
+            etcd_lock /locks/instead;
+            etcd_lock_serve;
+        }
+
         location /via {
             proxy_pass http://127.0.0.1:%%PORT%%/one;
             proxy_http_version 1.1;
@@ -192,6 +204,18 @@ like($holder->head, qr/^Transfer-Encoding: chunked\r$/m, 'in chunks');
 is(curl('/one', '-f')->ended, 22, 'another client does not get the lock');
 is($nginx->get('/one')->{status}, 423, 'as with all locks');
 is($nginx->get('/page')->{body}, 'sorry', 'there may be a page for it');
+
+my $instead = curl('/busy');
+
+ok($instead->came(qr/\n# held .*\n/), 'or another lock');
+like($instead->body, qr/\A.*\n# held [1-9]\d*\.\d+\n/,
+     'which is held, whatever has become of the first ones');
+$instead->leave;
+$lock->gone('/locks/instead', 'until its client ends');
+ok(wait_for(sub { grep { /^GET \/busy/ } $nginx->lines_of('access.log') }, 10),
+   'it is logged');
+is(join('', grep { /^GET \/busy/ } $nginx->lines_of('access.log')),
+   "GET /busy 200 acquired\n", 'with the result of the lock that it had');
 
 my $began = time();
 
