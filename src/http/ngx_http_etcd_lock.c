@@ -287,9 +287,10 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 
 
 /*
- * A request takes a lock once, by whichever directive.  A subrequest takes
- * none: it would wait for its own request.  So would a request that shares a
- * lock and wants it alone.
+ * A request takes a lock once, by whichever directive, unless it has given the
+ * lock back when it was refused another one.  A subrequest takes none: it would
+ * wait for its own request.  So would a request that shares a lock and wants it
+ * alone.
  */
 
 static ngx_etcd_grant_t *
@@ -307,7 +308,8 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
 
     while ((grant = ngx_etcd_grant_next(r->pool, r->main, grant)) != NULL) {
 
-        if (grant->conf->name != lock->name
+        if (grant->state == NGX_ETCD_GRANT_NONE
+            || grant->conf->name != lock->name
             || !ngx_etcd_str_equal(&grant->key, key))
         {
             continue;

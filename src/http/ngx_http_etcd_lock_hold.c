@@ -106,6 +106,7 @@ ngx_http_etcd_lock_hold_release(ngx_http_request_t *r)
 
     if (ctx != NULL) {
         ngx_http_etcd_lock_hold_end(ctx);
+        ngx_etcd_grant_forget(r->main->pool, r->main);
     }
 }
 

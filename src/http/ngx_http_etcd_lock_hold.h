@@ -76,7 +76,10 @@ struct ngx_http_etcd_lock_guard_s {
  */
 ngx_int_t ngx_http_etcd_lock_hold_init(ngx_http_request_t *r);
 
-/* Gives up all locks that the main request holds or awaits. */
+/*
+ * Gives up all locks that the main request holds or awaits, since it is
+ * refused.  It can take them again.
+ */
 void ngx_http_etcd_lock_hold_release(ngx_http_request_t *r);
 
 /* Returns NULL if the main request has never taken a lock. */

@@ -80,7 +80,8 @@ ngx_etcd_grant_find(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
 
     do {
         grant = ngx_etcd_grant_next(pool, owner, grant);
-    } while (grant != NULL && grant->conf != conf);
+    } while (grant != NULL
+             && (grant->conf != conf || grant->state == NGX_ETCD_GRANT_NONE));
 
     return grant;
 }
@@ -96,6 +97,43 @@ ngx_etcd_grant_release(ngx_pool_t *pool, void *owner)
     while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
         ngx_etcd_lock_end(grant);
     }
+}
+
+
+void
+ngx_etcd_grant_forget(ngx_pool_t *pool, void *owner)
+{
+    ngx_etcd_grant_t  *grant;
+
+    grant = NULL;
+
+    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+        if (grant->state == NGX_ETCD_GRANT_ENDED) {
+            grant->state = NGX_ETCD_GRANT_NONE;
+            grant->token = 0;
+        }
+    }
+}
+
+
+/* The result of a grant; a refusal is that of the owner, too. */
+
+static ngx_int_t
+ngx_etcd_grant_outcome(ngx_etcd_grant_owner_t *owner, ngx_etcd_grant_t *grant)
+{
+    ngx_int_t  rc;
+
+    owner->grant = grant;
+
+    rc = ngx_etcd_grant_result(grant);
+
+    if (rc != NGX_OK && rc != NGX_AGAIN) {
+        ngx_etcd_refusal_set(owner->pool,
+                             grant->refusal ? grant->refusal
+                                            : NGX_ETCD_REFUSAL_LOCK_LOST);
+    }
+
+    return rc;
 }
 
 
@@ -137,21 +175,19 @@ ngx_etcd_grant_check(ngx_etcd_grant_owner_t *owner, ngx_array_t *locks)
     ngx_int_t              rc;
     ngx_str_t              value;
     ngx_uint_t             i;
+    ngx_etcd_grant_t      *grant;
     ngx_etcd_lock_conf_t  *lock;
 
     lock = locks->elts;
 
     for (i = 0; i < locks->nelts; i++) {
 
-        if (ngx_etcd_grant_find(owner->pool, owner->owner, &lock[i])
-            != NULL)
-        {
-            continue;
-        }
+        grant = ngx_etcd_grant_find(owner->pool, owner->owner, &lock[i]);
 
-        rc = ngx_etcd_grant_value(owner, &lock[i], &value);
+        rc = (grant != NULL) ? ngx_etcd_grant_outcome(owner, grant)
+                             : ngx_etcd_grant_value(owner, &lock[i], &value);
 
-        if (rc != NGX_OK && rc != NGX_DONE) {
+        if (rc != NGX_OK && rc != NGX_DONE && rc != NGX_AGAIN) {
             return rc;
         }
     }
@@ -328,17 +364,7 @@ ngx_etcd_grant_one(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock)
         }
     }
 
-    owner->grant = grant;
-
-    rc = ngx_etcd_grant_result(grant);
-
-    if (rc != NGX_OK && rc != NGX_AGAIN) {
-        ngx_etcd_refusal_set(owner->pool,
-                             grant->refusal ? grant->refusal
-                                            : NGX_ETCD_REFUSAL_LOCK_LOST);
-    }
-
-    return rc;
+    return ngx_etcd_grant_outcome(owner, grant);
 }
 
 

@@ -42,12 +42,19 @@ ngx_etcd_grant_t *ngx_etcd_grant_add(ngx_pool_t *pool, void *owner,
 ngx_etcd_grant_t *ngx_etcd_grant_next(ngx_pool_t *pool, void *owner,
     ngx_etcd_grant_t *grant);
 
-/* Returns the grant of a directive; NULL: there is none. */
+/* Returns the grant of a directive; NULL: there is none, or only forgotten. */
 ngx_etcd_grant_t *ngx_etcd_grant_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_lock_conf_t *conf);
 
 /* Ends all grants of the owner, the newest first. */
 void ngx_etcd_grant_release(ngx_pool_t *pool, void *owner);
+
+/*
+ * Called when the grants of an owner that is refused have ended: those that
+ * were held are as if they had never been, and their locks can be taken again.
+ * Such a grant has the state NONE.
+ */
+void ngx_etcd_grant_forget(ngx_pool_t *pool, void *owner);
 
 /* The part of http or stream in taking the locks of an owner. */
 
@@ -74,9 +81,9 @@ typedef struct {
 
 /*
  * Takes the locks of an array of ngx_etcd_lock_conf_t one after another.  May
- * be called again: an owner has one grant for a directive.  All keys
- * are checked first: an owner that is refused for the key of one lock takes
- * none of the others.
+ * be called again: an owner has one grant for a directive.  All keys and
+ * grants are checked first: an owner that is refused for the key of one lock,
+ * or was refused that lock before, takes none of the others.
  *
  *     NGX_OK        all locks are held
  *     NGX_ERROR     take() has failed, or no memory

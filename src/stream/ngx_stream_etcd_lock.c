@@ -161,6 +161,7 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
     /* a failed session must not keep its other locks */
 
     ngx_etcd_grant_release(s->connection->pool, s);
+    ngx_etcd_grant_forget(s->connection->pool, s);
 
     return rc;
 }

@@ -88,6 +88,41 @@ http {
             proxy_pass http://%%ONE%%;
         }
 
+        # "d" is held by a request for /d
+
+        location /d {
+            etcd_lock /locks/d;
+            proxy_pass http://%%ONE%%;
+        }
+
+        location /both {
+            etcd_lock /locks/c;
+            etcd_lock /locks/d;
+            error_page 423 = /either;
+        }
+
+        location /either {
+            etcd_lock /locks/c;
+            proxy_pass http://%%TWO%%;
+        }
+
+        location /again {
+            etcd_lock /locks/d;
+            etcd_lock /locks/c;
+            error_page 423 = /both;
+        }
+
+        location /inherits {
+            etcd_lock /locks/c;
+            etcd_lock /locks/d;
+            error_page 423 = /inherits/page;
+            proxy_pass http://%%TWO%%;
+
+            location /inherits/page {
+                proxy_pass http://%%TWO%%;
+            }
+        }
+
         location /first {
             etcd_lock /locks/a $arg_a empty=pass;
             etcd_lock /locks/b $arg_b empty=pass;
@@ -160,6 +195,39 @@ wait_for { $lock->keys('/locks/b') } 10, 'both locks';
 is($nginx->get('/first?a=z&b=y')->{status}, 423, 'the second one is held');
 wait_for { !$lock->keys('/locks/a/z') } 10, 'the first one';
 is_deeply([$lock->keys('/locks/a/z')], [], 'the first one is given up then');
+$backend->set(hang => 0);
+is($client->receive->{status}, 200, 'the holder is answered');
+
+
+# A lock that was given back since another one was refused.
+
+$backend->set(hang => 1);
+$client = $nginx->begin('/d');
+$lock->holds('/locks/d', 1, 'one lock is held');
+
+sub refused {
+    my ($uri, $taken, $name) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+
+    my $before = $lock->count('/locks/c', 'acquired');
+    my $answer = $nginx->get($uri);
+
+    is($answer->{status}, 423, "$name: it is refused again");
+    is($answer->{headers}{'x-status'}, 'timeout', "$name: and knows why");
+    is($answer->{headers}{'x-token'}, undef, "$name: without a token");
+    is($lock->count('/locks/c', 'acquired') - $before, $taken,
+       "$name: the other lock is taken as often");
+    $lock->gone('/locks/c', "$name: and given back");
+}
+
+$answer = $nginx->get('/both');
+is($answer->{status}, 200, 'an error page may take the other one again');
+is($answer->{headers}{'x-status'}, 'acquired', 'and has it');
+like($answer->{headers}{'x-token'}, qr/^\d+$/, 'with its token');
+$lock->gone('/locks/c', 'until its end');
+refused('/again', 2, 'a page with both');
+refused('/inherits', 1, 'a page that inherits both');
 $backend->set(hang => 0);
 is($client->receive->{status}, 200, 'the holder is answered');
 

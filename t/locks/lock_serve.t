@@ -207,7 +207,8 @@ is($nginx->get('/page')->{body}, 'sorry', 'there may be a page for it');
 
 my $instead = curl('/busy');
 
-ok($instead->came(qr/\n# held .*\n/), 'or another lock');
+has_token($instead, 'instead', 'or another lock');
+ok($instead->came(qr/\n# held .*\n/), 'and how long it lasts');
 like($instead->body, qr/\A.*\n# held [1-9]\d*\.\d+\n/,
      'which is held, whatever has become of the first ones');
 $instead->leave;
