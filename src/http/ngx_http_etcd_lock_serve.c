@@ -375,8 +375,11 @@ ngx_http_etcd_lock_serve(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* A block within the location may process the request: see _status.c. */
+
 char *
-ngx_http_etcd_lock_serve_check(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *elcf)
+ngx_http_etcd_lock_serve_merge(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *prev,
+    ngx_http_etcd_loc_conf_t *elcf)
 {
     char                      *why;
     ngx_uint_t                 i, pass;
@@ -384,6 +387,18 @@ ngx_http_etcd_lock_serve_check(ngx_conf_t *cf, ngx_http_etcd_loc_conf_t *elcf)
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->noname) {
+        ngx_conf_merge_ptr_value(elcf->lock_serve, prev->lock_serve,
+                                 NGX_CONF_UNSET_PTR);
+    }
+
+    if (clcf->lmt_excpt
+        && clcf->handler == NULL
+        && elcf->lock_serve != NGX_CONF_UNSET_PTR)
+    {
+        clcf->handler = ngx_http_etcd_lock_serve_handler;
+    }
 
     if (clcf->handler != ngx_http_etcd_lock_serve_handler) {
         return NGX_CONF_OK;

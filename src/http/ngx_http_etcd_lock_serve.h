@@ -24,9 +24,12 @@
 
 char *ngx_http_etcd_lock_serve(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
-/* Called for every location: refuses locks that may be passed by or lost. */
-char *ngx_http_etcd_lock_serve_check(ngx_conf_t *cf,
-    ngx_http_etcd_loc_conf_t *elcf);
+/*
+ * Called for every location when its other directives are merged: refuses locks
+ * that may be passed by or lost.
+ */
+char *ngx_http_etcd_lock_serve_merge(ngx_conf_t *cf,
+    ngx_http_etcd_loc_conf_t *prev, ngx_http_etcd_loc_conf_t *elcf);
 
 /*
  * Called before a request takes the locks of its location.  NGX_DECLINED: it

@@ -317,20 +317,10 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               NGX_ETCD_LOCK_HOLD_UPSTREAM);
     ngx_conf_merge_msec_value(conf->lock_max_hold, prev->lock_max_hold,
                               NGX_CONF_UNSET_MSEC);
-    ngx_conf_merge_ptr_value(conf->lock_serve, prev->lock_serve,
-                             NGX_CONF_UNSET_PTR);
     ngx_conf_merge_msec_value(conf->lock_serve_ping, prev->lock_serve_ping,
                               NGX_ETCD_LOCK_SERVE_PING);
     ngx_etcd_require_leader_merge(&conf->require_leader, &prev->require_leader);
-
-    /*
-     * A block within the location, such as "if", may process the request and
-     * has no handler.
-     */
-
-    if (conf->status.members == NGX_CONF_UNSET_UINT) {
-        conf->status = prev->status;
-    }
+    ngx_http_etcd_status_merge(cf, &prev->status, &conf->status);
 
     /* requests do not pay for features that no location uses */
 
@@ -350,7 +340,7 @@ ngx_http_etcd_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     if ((conf->locks != NULL
          && ngx_http_etcd_lock_check(cf, conf->locks) != NGX_CONF_OK)
-        || ngx_http_etcd_lock_serve_check(cf, conf) != NGX_CONF_OK)
+        || ngx_http_etcd_lock_serve_merge(cf, prev, conf) != NGX_CONF_OK)
     {
         return NGX_CONF_ERROR;
     }

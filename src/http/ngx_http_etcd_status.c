@@ -385,6 +385,32 @@ ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/*
+ * A block within the location may process the request.  "if" leaves it its
+ * handler, "limit_except" needs one of its own.
+ */
+
+void
+ngx_http_etcd_status_merge(ngx_conf_t *cf, ngx_http_etcd_status_conf_t *prev,
+    ngx_http_etcd_status_conf_t *conf)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (conf->members == NGX_CONF_UNSET_UINT && clcf->noname) {
+        *conf = *prev;
+    }
+
+    if (clcf->lmt_excpt
+        && clcf->handler == NULL
+        && conf->members != NGX_CONF_UNSET_UINT)
+    {
+        clcf->handler = ngx_http_etcd_status_handler;
+    }
+}
+
+
 /* a media range of the header (RFC 9110, section 12.5.1) */
 
 typedef struct {

@@ -18,6 +18,10 @@
 
 char *ngx_http_etcd_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 
+/* Called for every location. */
+void ngx_http_etcd_status_merge(ngx_conf_t *cf,
+    ngx_http_etcd_status_conf_t *prev, ngx_http_etcd_status_conf_t *conf);
+
 
 /*
  * The header "Accept" of a request.

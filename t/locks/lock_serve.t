@@ -111,6 +111,12 @@ http {
             etcd_lock_serve;
         }
 
+        location /limited {
+            etcd_lock /locks/one;
+            etcd_lock_serve;
+            limit_except GET { allow 127.0.0.1; deny all; }
+        }
+
         location /busy {
             etcd_lock /locks/before;
             etcd_lock /locks/one;
@@ -256,6 +262,13 @@ $holder = curl('/one', '-d', 'x' x 100_000);
 has_token($holder, 'one', 'POST with a body');
 $holder->leave;
 $lock->gone('/locks/one', 'and after it');
+
+for my $method (qw(GET POST)) {
+    $holder = curl('/limited', '-X', $method);
+    has_token($holder, 'one', "limit_except: $method");
+    $holder->leave;
+    $lock->gone('/locks/one', "limit_except: $method has an end");
+}
 
 my $half = $nginx->http;
 

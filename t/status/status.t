@@ -61,6 +61,11 @@ http {
             etcd_status json;
         }
 
+        location /limited {
+            etcd_status json;
+            limit_except POST { allow 127.0.0.1; deny all; }
+        }
+
         location /to {
             proxy_pass http://api;
         }
@@ -315,6 +320,8 @@ is($get->{headers}{'content-type'}, 'application/json', 'GET: JSON');
 is($get->{headers}{'content-length'}, length($get->{body}), 'of known length');
 is_deeply([sort keys %{ decode_json($nginx->get('/json')->{body}) }],
           [sort keys %{ decode_json($get->{body}) }], 'etcd_status json');
+is($nginx->get('/limited')->{headers}{'content-type'}, 'application/json',
+   'also of a method that limit_except does not except');
 is($nginx->http->post('/status', 'x')->{status}, 405, 'POST: 405');
 is($nginx->http->request('PUT', '/status', 'x')->{status}, 405, 'PUT: 405');
 is($nginx->http->request('DELETE', '/status', '')->{status}, 405,
