@@ -295,6 +295,7 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
 
     case NGX_ETCD_GRANT_WAITING:
         grant->state = NGX_ETCD_GRANT_NONE;
+        grant->waited = ngx_current_msec - grant->since;
 
         ngx_queue_remove(&grant->queue);
         ngx_etcd_lock_status_waiting(lock, -1);

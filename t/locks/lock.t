@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::Bin/../lib";
 
 use Test::More;
+use Time::HiRes qw(time);
 
 use Backend;
 use Etcd;
@@ -41,11 +42,13 @@ etcd {
 
 http {
     log_format lock "$uri $status $etcd_lock_result $etcd_lock_token";
+    log_format wait "$status $etcd_lock_wait";
 
     server {
         listen 127.0.0.1:%%PORT%% reuseport;
 
         access_log %%DIR%%/access.log lock;
+        access_log %%DIR%%/wait.log wait;
         add_header X-Token $etcd_lock_token always;
         add_header X-Status $etcd_lock_result always;
         add_header X-Former $etcd_lock_status always;
@@ -247,8 +250,17 @@ $lock->holds('/locks/one', 1, 'a request holds a lock');
 my @waiters = map { $nginx->begin('/one') } 1 .. 6;
 
 $lock->waits('/locks/one', 6, 'others wait');
+
+my $since = time();
+
+wait_for { time() - $since >= 0.1 } 10, 'a time to be logged';
 $_->close for @waiters[0 .. 4];
 $lock->waits('/locks/one', 1, 'those that leave wait no longer');
+
+my $left = sub { map { /^499 (.*)$/ ? $1 : () } $nginx->lines_of('wait.log') };
+
+ok(wait_for(sub { $left->() == 5 }, 10), 'each is logged');
+is(scalar(grep { $_ >= 0.1 } $left->()), 5, 'with the time that it waited');
 $holder->close;
 $lock->waits('/locks/one', 0, 'the holder leaves: it is the turn of the last');
 $backend->set(hang => 0);

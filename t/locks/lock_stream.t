@@ -64,6 +64,9 @@ stream {
                     "$etcd_lock_status";
     access_log %%DIR%%/stream.log lock;
 
+    log_format wait "$server_port $etcd_lock_wait";
+    access_log %%DIR%%/wait.log wait;
+
     server {
         listen 127.0.0.1:%%PORT_wait%%;
         etcd_lock /locks/wait $remote_addr wait=600s;
@@ -138,8 +141,18 @@ is($second->hear(20), 'one: b', 'it ends: the next one is let in');
 my @others = map { $nginx->line('wait') } 1 .. 5;
 
 $lock->waits('/locks/wait', 5, 'more wait');
+
+my $since = time();
+
+wait_for { time() - $since >= 0.1 } 10, 'a time to be logged';
 $_->close for @others;
 $lock->waits('/locks/wait', 0, 'those that leave wait no longer');
+
+my ($port) = ($nginx->port('PORT_wait'));
+my $left = sub { grep { /^$port (.*)$/ && $1 >= 0.1 }
+                 $nginx->lines_of('wait.log') };
+
+ok(wait_for(sub { $left->() == 5 }, 10), 'the log has how long they waited');
 $second->close;
 $lock->gone('/locks/wait', 'nothing is left');
 
