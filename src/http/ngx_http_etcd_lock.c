@@ -418,7 +418,11 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
         rc = (rc == NGX_BUSY) ? (ngx_int_t) elcf->lock_status
                               : (ngx_int_t) elcf->lock_unavailable;
 
-        if (ngx_http_etcd_header_add(r, ngx_http_etcd_lock_retry) == NGX_OK) {
+        /* a request that has held the lock may have done its work */
+
+        if (owner.grant->token != 0
+            || ngx_http_etcd_header_add(r, ngx_http_etcd_lock_retry) == NGX_OK)
+        {
             ngx_http_etcd_lock_hold_release(r);
             return ngx_http_etcd_lock_answer(r, rc);
         }

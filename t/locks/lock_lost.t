@@ -69,6 +69,17 @@ http {
             proxy_pass http://%%ONE%%;
         }
 
+        location /named {
+            etcd_lock /locks/named wait=600s;
+            error_page 503 = /named/page;
+            proxy_pass http://%%ONE%%;
+
+            location /named/page {
+                etcd_lock /locks/named wait=600s;
+                root %%DIR%%;
+            }
+        }
+
         location /sorry {
             return 200 sorry;
         }
@@ -168,6 +179,12 @@ $holder = hold('page');
 $etcd->del(key('page'));
 is($holder->receive->{body}, 'sorry', 'there may be a page for it');
 
+$holder = hold('named');
+$etcd->del(key('named'));
+$answer = $holder->receive;
+is($answer->{status}, 503, 'unless the page needs the lock');
+is($answer->{headers}{'retry-after'}, undef, 'as its work may be done');
+
 $holder = hold('go-on');
 $etcd->del(key('go-on'));
 wait_for { $lock->count('/locks/go-on', 'lost') } 10, 'the loss';
@@ -185,7 +202,9 @@ $waiter = begin('/two');
 wait_for { key('first') && $lock->keys('/locks/second') } 10, 'both locks';
 $lock->waits('/locks/second', 1, 'one lock is held, the other waited for');
 $etcd->del(key('first'));
-is($waiter->receive->{status}, 503, 'the first is lost: it waits no longer');
+$answer = $waiter->receive;
+is($answer->{status}, 503, 'the first is lost: it waits no longer');
+is($answer->{headers}{'retry-after'}, undef, 'and need not come again');
 $lock->waits('/locks/second', 0, 'for neither');
 $backend->set(hang => 0);
 is($holder->receive->{status}, 200, 'the other one is still held');
