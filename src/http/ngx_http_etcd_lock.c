@@ -165,6 +165,7 @@ ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 static void
 ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 {
+    ngx_uint_t         waits;
     ngx_connection_t  *c;
 
     c = r->connection;
@@ -181,21 +182,20 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
         return;
     }
 
-    if (ngx_http_etcd_wait_abandon(r)) {
+    waits = ngx_http_etcd_wait_abandon(r);
+
+    if (waits || ngx_http_etcd_pause_active(r)) {
+
+        if (!waits) {
+
+            /* for another lock, in a location that may not have this one */
+
+            ngx_http_etcd_lock_hold_release(r);
+        }
+
         ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, status);
         ngx_http_run_posted_requests(c);
-        return;
-    }
-
-    if (ngx_http_etcd_pause_active(r)) {
-
-        /*
-         * waiting for another lock: the loss is detected when the phase runs
-         * again
-         */
-
-        ngx_http_etcd_pause_end(r);
         return;
     }
 

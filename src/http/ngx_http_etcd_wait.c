@@ -504,7 +504,7 @@ ngx_http_etcd_wait_abandon(ngx_http_request_t *r)
     cln = r->pool->cleanup;
 
     while ((ctx = ngx_http_etcd_wait_next(&cln)) != NULL) {
-        if (ctx->request == r && ctx->peer && ngx_http_etcd_wait_end(ctx)) {
+        if (ctx->request == r && ngx_http_etcd_wait_end(ctx)) {
             return 1;
         }
     }

@@ -80,7 +80,7 @@ ngx_uint_t ngx_http_etcd_wait_yields(ngx_http_request_t *r,
 ngx_int_t ngx_http_etcd_wait_peer(ngx_http_request_t *r,
     ngx_etcd_table_t *table, ngx_uint_t again);
 
-/* Ends a wait for a peer; returns 1 if the request was waiting. */
+/* Ends the wait of a request; returns 1 if it was waiting. */
 ngx_uint_t ngx_http_etcd_wait_abandon(ngx_http_request_t *r);
 
 

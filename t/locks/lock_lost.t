@@ -27,10 +27,11 @@ use constant {
 };
 
 my $etcd = Etcd->new()->start();
-my $backend = Backend->start('one');
+my ($backend, $redirects) = Backend->start('one', 'two');
 
 my $stall = Stall->watch();
 my $nginx = Nginx->new(etcd => $etcd)->set(ONE => $backend->address,
+                                           TWO => $redirects->address,
                                            TTL => LONG, REQUEST => LONG);
 
 my $config = <<'END';
@@ -45,6 +46,10 @@ etcd {
 
 http {
     log_format lock "$uri $status $etcd_lock_result $upstream_status";
+
+    upstream nobody {
+        etcd_members /services/nobody/;
+    }
 
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -99,6 +104,16 @@ http {
         location /second {
             etcd_lock /locks/second wait=600s;
             proxy_pass http://%%ONE%%;
+        }
+
+        location /redirected {
+            etcd_lock /locks/redirected wait=600s;
+            proxy_pass http://%%TWO%%;
+        }
+
+        location /nobody {
+            etcd_wait nobody 600s;
+            proxy_pass http://nobody;
         }
 
         location /body {
@@ -208,6 +223,31 @@ is($answer->{headers}{'retry-after'}, undef, 'and need not come again');
 $lock->waits('/locks/second', 0, 'for neither');
 $backend->set(hang => 0);
 is($holder->receive->{status}, 200, 'the other one is still held');
+
+
+# The request waits after a redirect, to a location that does not have its lock.
+
+sub redirected {
+    my ($to, $waits, $none) = @_;
+
+    $redirects->set(headers => { 'X-Accel-Redirect' => $to });
+    $waiter = begin('/redirected');
+    $waits->("$to: it waits");
+    $etcd->del(key('redirected'));
+    is($waiter->receive->{status}, 503, "$to: it waits no longer");
+    $none->("$to: nobody waits");
+}
+
+my $nobody = $nginx->upstream('nobody');
+
+$backend->set(hang => 1);
+$holder = hold('second');
+redirected('/second', map { my $n = $_;
+                            sub { $lock->waits('/locks/second', $n, @_) } }
+                      1, 0);
+$backend->set(hang => 0);
+is($holder->receive->{status}, 200, '/second: the holder is answered');
+redirected('/nobody', map { my $n = $_; sub { $nobody->holds($n, @_) } } 1, 0);
 
 
 # The request loses its lock while its body is read.
