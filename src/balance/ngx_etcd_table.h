@@ -178,11 +178,11 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
 #define ngx_etcd_table_backup(table, attr)                                    \
     ((attr)->backup || (attr)->priority > (table)->priority)
 
+
 /*
  * 1 if a further line of the upstream has members that requests may try, and
  * that are not in a panic of checks if "calm" is 1
  */
-
 static ngx_inline ngx_uint_t
 ngx_etcd_table_spare(ngx_etcd_table_t *table, ngx_uint_t calm)
 {

@@ -295,13 +295,13 @@ ngx_etcd_check_share_agrees(ngx_etcd_check_observer_t *observer,
 
 /*
  * The members of two nginxes differ for a moment after a change, and while the
- * observer has no result of one: meanwhile its silence on a member says nothing.
- * Returns 0 if that lasts.
+ * observer has no result of one: meanwhile its silence on a member says
+ * nothing.  Returns 0 if that lasts.
  */
 
 static ngx_uint_t
-ngx_etcd_check_share_same(ngx_etcd_check_observer_t *observer, ngx_uint_t agrees,
-    ngx_str_t *host)
+ngx_etcd_check_share_same(ngx_etcd_check_observer_t *observer,
+    ngx_uint_t agrees, ngx_str_t *host)
 {
     if (agrees) {
         observer->agreed = ngx_current_msec;
@@ -326,7 +326,7 @@ ngx_etcd_check_share_same(ngx_etcd_check_observer_t *observer, ngx_uint_t agrees
 }
 
 
-/* What this nginx has found by itself is not undone by a word. */
+/* A word does not undo what this nginx has found by itself. */
 
 static void
 ngx_etcd_check_share_tell(ngx_etcd_check_observer_t *observer, ngx_uint_t n,

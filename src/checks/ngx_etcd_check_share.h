@@ -143,7 +143,7 @@ typedef struct {
                                                  too many to be named */
     unsigned                    fresh:1;      /* the value was not read yet */
     unsigned                    heeded:1;     /* all that it said was done */
-    unsigned                    differs:1;    /* it is about other members */
+    unsigned                    differs:1;    /* the observer has others */
     size_t                      len;
     u_char                      value[NGX_ETCD_CHECK_SHARE_VALUE];
 } ngx_etcd_check_observer_t;

@@ -538,7 +538,7 @@ ngx_etcd_election_lost(ngx_etcd_session_t *session, char *reason)
 
     election->own.put = 0;
 
-    /* what a leader has proclaimed is not the word of a new candidate */
+    /* a new candidate does not repeat what the leader has proclaimed */
 
     if (election->own.said != NULL) {
         election->value.len = 0;

@@ -458,6 +458,10 @@ ngx_etcd_grant_left(ngx_pool_t *pool, void *owner)
 
     while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
 
+        if (grant->state == NGX_ETCD_GRANT_LOST) {
+            return 0;
+        }
+
         /* others belong to an answer in place of which the owner has this */
 
         if (grant->state == NGX_ETCD_GRANT_HELD) {

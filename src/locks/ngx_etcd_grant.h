@@ -112,7 +112,7 @@ ngx_etcd_grant_t *ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner,
 
 /*
  * Returns the ms for which the owner holds all locks that it has got even if no
- * lease is renewed any more.  0: it holds none.
+ * lease is renewed any more.  0: it holds none, or has lost one.
  */
 ngx_msec_t ngx_etcd_grant_left(ngx_pool_t *pool, void *owner);
 

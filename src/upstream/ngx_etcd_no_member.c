@@ -274,7 +274,7 @@ ngx_etcd_no_member_now(ngx_etcd_service_conf_t *service,
     usable = n[NGX_ETCD_MEMBER_UP] + n[NGX_ETCD_MEMBER_BACKUP]
              + n[NGX_ETCD_MEMBER_HELD];
 
-    /* in a panic of checks they get requests; sets of a catalog have no lines */
+    /* in a panic of checks they get requests; a catalog has no lines */
 
     panic = (service->line.next != NULL) ? ngx_etcd_table_panic(service->table)
                                          : set->checks.panic;

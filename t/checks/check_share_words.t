@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# What an observer ("share=" of "etcd_check") says, and what nginx makes of it:
-# its silence on members that it has not checked, a word against what nginx has
-# found by itself, members that drain, a candidate that led before, and an
-# observer that cannot check.  In most of it a candidate of this test speaks.
+# nginx hears an observer ("share=" of "etcd_check"): its silence on members that
+# it has not checked, a word against what nginx has found by itself, members that
+# drain, a candidate that led before, and an observer that cannot check.  In most
+# of it a candidate of this test speaks.
 
 use strict;
 use warnings;
@@ -79,7 +79,7 @@ speak();
 
 my $nginx = nginx();
 
-# Whom it has checked, as an observer says it.
+# The members that were checked, as an observer says it.
 
 sub whom {
     my (@members) = @_;
