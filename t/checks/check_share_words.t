@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 
-# nginx hears an observer ("share=" of "etcd_check"): its silence on members that
-# it has not checked, a word against what nginx has found by itself, members that
-# drain, a candidate that led before, and an observer that cannot check.  In most
-# of it a candidate of this test speaks.
+# nginx hears an observer ("share=" of "etcd_check"): its silence on members
+# that it has not checked, a word against what nginx has found by itself,
+# members that drain, a candidate that led before, and an observer that cannot
+# check.  In most of it a candidate of this test speaks.
 
 use strict;
 use warnings;
