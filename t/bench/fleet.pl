@@ -218,7 +218,8 @@ sub rates {
 Puts of a member at a rate for @{[RATE]} s, by up to eight writers, and the time
 from before the put is sent until a client has it: ms over all clients and
 changes. CPU of the three etcds, and of the fleet, which is one process: percent
-of one CPU.
+of one CPU. The etcds, the fleet and the writers share the CPUs of this machine:
+changes are late where these are used up.
 END
         table(['clients', 'changes a second', 'done a second', 'p50', 'p99',
                'max', 'etcd, CPU %', 'fleet, CPU %', 'events a second'],
