@@ -27,15 +27,12 @@
 #define NGX_ETCD_CHECK_SHARE_WHOM  (sizeof("=:") - 1 + NGX_INT_T_LEN + 8)
 
 
-ngx_str_t *
-ngx_etcd_check_share_word(ngx_uint_t role)
-{
-    static ngx_str_t  words[] = {
-        ngx_string("alone"), ngx_string("follows"), ngx_string("observes")
-    };
-
-    return &words[ngx_min(role, NGX_ETCD_CHECK_OBSERVES)];
-}
+ngx_str_t  ngx_etcd_check_share_words[] = {
+    ngx_string("alone"),
+    ngx_string("follows"),
+    ngx_string("observes"),
+    ngx_null_string
+};
 
 
 /*

@@ -149,8 +149,8 @@ typedef struct {
 } ngx_etcd_check_observer_t;
 
 
-/* The word of the status for a role in the zone. */
-ngx_str_t *ngx_etcd_check_share_word(ngx_uint_t role);
+/* The words of the status, by role; an empty one at the end. */
+extern ngx_str_t  ngx_etcd_check_share_words[];
 
 /* Joins and leaves the campaigner. */
 void ngx_etcd_check_share_init(ngx_etcd_check_observer_t *observer);

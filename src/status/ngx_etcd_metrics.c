@@ -269,7 +269,17 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
         return;
     }
 
-    number = *(int64_t *) value;
+    if (field->type == NGX_ETCD_STATUS_OPTIONAL) {
+
+        /* a text that is no state: a label */
+
+        labels[n].name = (const char *) field->name.data;
+        labels[n++].value = *(ngx_str_t *) value;
+        number = 1;
+
+    } else {
+        number = *(int64_t *) value;
+    }
 
     ngx_etcd_metric_sample(out, &field->metric, labels, n,
                            (number < 0) ? NGX_ETCD_METRIC_INFINITE

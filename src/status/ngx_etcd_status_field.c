@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_check_share.h>
 #include <ngx_etcd_status_field.h>
 
 
@@ -374,8 +375,13 @@ static const ngx_etcd_status_field_t  ngx_etcd_status_upstream_fields[] = {
         sums.check_failures,
         ngx_etcd_metric_counter("nginx_etcd_upstream_check_failures",
             "Checks of members that have failed.")),
-    ngx_etcd_status_field("check_role", OPTIONAL, upstream, observer.role),
-    ngx_etcd_status_field("check_zone", OPTIONAL, upstream, observer.zone),
+    ngx_etcd_status_both("check_role", OPTIONAL, upstream, observer.role,
+        ngx_etcd_metric_states("nginx_etcd_upstream_check_role",
+            ngx_etcd_check_share_words,
+            "Whether this nginx has that role in shared checks.")),
+    ngx_etcd_status_both("check_zone", OPTIONAL, upstream, observer.zone,
+        ngx_etcd_metric_gauge("nginx_etcd_upstream_check_zone",
+            "The zone of shared checks, 1.")),
     ngx_etcd_status_both("check_heard_ms", NUMBER, upstream, observer.heard,
         ngx_etcd_metric_unit("nginx_etcd_upstream_check_heard_seconds",
             NGX_ETCD_METRIC_MILLI, "seconds",

@@ -47,7 +47,8 @@ http {
         etcd_guard keep=50% dry_run;
         etcd_prefer zone:a;
         etcd_eject errors=50%;
-        etcd_check tcp interval=1s share=/observer;
+        etcd_check tcp interval=1s share=/observer
+                       zone=here;
     }
 
     upstream two {
