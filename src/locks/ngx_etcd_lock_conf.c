@@ -16,9 +16,10 @@
 /* the parameters; those here must be equal in all directives of a name */
 
 typedef struct {
-    ngx_etcd_lock_name_t    name;
-    ngx_uint_t              current;       /* "reuse=" is there */
-    ngx_uint_t              former;        /* "handoff=" or "linger=" is */
+    ngx_etcd_lock_name_t    name;          /* reuse: 0, without "reuse=" */
+    ngx_int_t               handoff;       /* former: requests after the first
+                                              one; or UNSET */
+    ngx_int_t               linger;        /* former: ms; or UNSET */
     ngx_etcd_lock_conf_t   *lock;
 } ngx_etcd_lock_shared_t;
 
@@ -83,53 +84,8 @@ ngx_etcd_lock_reuse(ngx_conf_t *cf, ngx_etcd_option_t *option,
         return option->otherwise;
     }
 
-    shared->current = 1;
     shared->name.reuse = n;
     shared->name.keep = keep;
-
-    return NGX_CONF_OK;
-}
-
-
-/* The former names: after the first request, NUMBER others; and TIME. */
-
-static char *
-ngx_etcd_lock_handoff(ngx_conf_t *cf, ngx_etcd_option_t *option,
-    ngx_str_t *value, void *conf)
-{
-    ngx_etcd_lock_shared_t *shared = conf;
-
-    ngx_int_t  n;
-
-    n = ngx_atoi(value->data, value->len);
-
-    if (n == NGX_ERROR || n >= NGX_ETCD_LOCK_MAX_REUSE) {
-        return option->otherwise;
-    }
-
-    shared->former = 1;
-    shared->name.reuse = n + 1;
-
-    return NGX_CONF_OK;
-}
-
-
-static char *
-ngx_etcd_lock_linger(ngx_conf_t *cf, ngx_etcd_option_t *option,
-    ngx_str_t *value, void *conf)
-{
-    ngx_etcd_lock_shared_t *shared = conf;
-
-    ngx_int_t  n;
-
-    n = ngx_parse_time(value, 0);
-
-    if (n == NGX_ERROR || n > NGX_ETCD_LOCK_MAX_KEEP) {
-        return "invalid value";
-    }
-
-    shared->former = 1;
-    shared->name.keep = n;
 
     return NGX_CONF_OK;
 }
@@ -165,10 +121,14 @@ static ngx_etcd_option_t  ngx_etcd_lock_options[] = {
       .otherwise = "it must be NUMBER or NUMBER,TIME, with a NUMBER between 1 "
                    "and 1024 and a TIME of at most 10s" },
 
-    { .name = ngx_string("handoff="), .former = 1, .set = ngx_etcd_lock_handoff,
+    { .name = ngx_string("handoff="), .type = NGX_ETCD_OPTION_NUMBER,
+      .former = 1, .offset = offsetof(ngx_etcd_lock_shared_t, handoff),
+      .max = NGX_ETCD_LOCK_MAX_REUSE - 1,
       .otherwise = "it must be between 0 and 1023" },
 
-    { .name = ngx_string("linger="), .former = 1, .set = ngx_etcd_lock_linger },
+    { .name = ngx_string("linger="), .type = NGX_ETCD_OPTION_TIME, .former = 1,
+      .offset = offsetof(ngx_etcd_lock_shared_t, linger),
+      .max = NGX_ETCD_LOCK_MAX_KEEP },
 
     { .name = ngx_string("shared="), .type = NGX_ETCD_OPTION_STRING,
       .conf = NGX_ETCD_IN_LOCK,
@@ -241,16 +201,24 @@ ngx_etcd_lock_name_get(ngx_conf_t *cf, ngx_etcd_lock_name_t *name)
 static char *
 ngx_etcd_lock_fits(ngx_conf_t *cf, ngx_etcd_lock_shared_t *shared)
 {
+    ngx_uint_t             former;
     ngx_etcd_lock_conf_t  *lock;
 
     lock = shared->lock;
 
-    if (shared->former) {
-        if (shared->current) {
-            return "has both \"reuse=\" and one of its former names, "
-                   "\"handoff=\" and \"linger=\"";
-        }
+    former = (shared->handoff != NGX_CONF_UNSET
+              || shared->linger != NGX_CONF_UNSET);
 
+    if (shared->name.reuse == 0) {
+        shared->name.reuse = ngx_max(shared->handoff, 0) + 1;
+        shared->name.keep = ngx_max(shared->linger, 0);
+
+    } else if (former) {
+        return "has both \"reuse=\" and one of its former names, "
+               "\"handoff=\" and \"linger=\"";
+    }
+
+    if (former) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "\"handoff=\" and \"linger=\" of \"etcd_lock\" are "
                            "deprecated, use \"reuse=%ui,%Mms\" instead",
@@ -312,7 +280,8 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
 
     shared.lock = lock;
     shared.name.permits = 1;
-    shared.name.reuse = 1;
+    shared.handoff = NGX_CONF_UNSET;
+    shared.linger = NGX_CONF_UNSET;
 
     lock->queue = NGX_ETCD_LOCK_QUEUE;
 
