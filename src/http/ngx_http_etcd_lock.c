@@ -304,9 +304,8 @@ ngx_http_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock, ngx_str_t *key,
     ngx_etcd_grant_t  *grant;
 
     shares = 0;
-    grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(r->pool, r->main, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, r->pool, r->main) {
 
         if (grant->state == NGX_ETCD_GRANT_NONE
             || grant->conf->name != lock->name

@@ -27,9 +27,8 @@ ngx_http_etcd_lock_hold_end(ngx_http_etcd_lock_ctx_t *ctx)
     ngx_http_request_t  *r;
 
     r = ctx->request;
-    grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(r->pool, r, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, r->pool, r) {
 
         if (ctx->hold != NULL && grant->hold == NGX_ETCD_LOCK_HOLD_UPSTREAM) {
             ngx_etcd_lock_hold_add(ctx->hold, grant);
@@ -121,9 +120,8 @@ ngx_http_etcd_lock_hold_max(ngx_http_etcd_lock_ctx_t *ctx,
 
     max = 0;
     r = ctx->request;
-    grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(r->pool, r, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, r->pool, r) {
 
         if (grant->hold != NGX_ETCD_LOCK_HOLD_UPSTREAM
             || !ngx_etcd_lock_held(grant))

@@ -76,12 +76,11 @@ ngx_etcd_grant_find(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
 {
     ngx_etcd_grant_t  *grant;
 
-    grant = NULL;
-
-    do {
-        grant = ngx_etcd_grant_next(pool, owner, grant);
-    } while (grant != NULL
-             && (grant->conf != conf || grant->state == NGX_ETCD_GRANT_NONE));
+    ngx_etcd_grant_each(grant, pool, owner) {
+        if (grant->conf == conf && grant->state != NGX_ETCD_GRANT_NONE) {
+            break;
+        }
+    }
 
     return grant;
 }
@@ -92,9 +91,7 @@ ngx_etcd_grant_release(ngx_pool_t *pool, void *owner)
 {
     ngx_etcd_grant_t  *grant;
 
-    grant = NULL;
-
-    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, pool, owner) {
         ngx_etcd_lock_end(grant);
     }
 }
@@ -105,9 +102,7 @@ ngx_etcd_grant_forget(ngx_pool_t *pool, void *owner)
 {
     ngx_etcd_grant_t  *grant;
 
-    grant = NULL;
-
-    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, pool, owner) {
         if (grant->state == NGX_ETCD_GRANT_ENDED) {
             grant->state = NGX_ETCD_GRANT_NONE;
             grant->token = 0;
@@ -427,9 +422,7 @@ ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner, ngx_log_t *log)
 {
     ngx_etcd_grant_t  *grant;
 
-    grant = NULL;
-
-    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, pool, owner) {
 
         if (!ngx_etcd_lock_found_lost(grant)) {
             continue;
@@ -454,9 +447,8 @@ ngx_etcd_grant_left(ngx_pool_t *pool, void *owner)
     ngx_etcd_grant_t  *grant;
 
     left = NGX_MAX_INT_T_VALUE;
-    grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, pool, owner) {
 
         if (grant->state == NGX_ETCD_GRANT_LOST) {
             return 0;
@@ -486,9 +478,8 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_etcd_grant_t  *grant;
 
     size = 0;
-    grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, pool, owner) {
         if (grant->token != 0) {
             size += sizeof(number);
         }
@@ -509,7 +500,7 @@ ngx_etcd_lock_variable_token(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     end = p + size;
     begin = end;
 
-    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, pool, owner) {
         if (grant->token == 0) {
             continue;
         }
@@ -551,9 +542,8 @@ ngx_etcd_lock_variable_result(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     };
 
     n = 0;
-    grant = NULL;
 
-    while ((grant = ngx_etcd_grant_next(pool, owner, grant)) != NULL) {
+    ngx_etcd_grant_each(grant, pool, owner) {
         state = (grant->state == NGX_ETCD_GRANT_ENDED) ? NGX_ETCD_GRANT_HELD
                                                        : grant->state;
 
@@ -579,18 +569,14 @@ ngx_etcd_lock_variable_wait(ngx_str_t *name, ngx_pool_t *pool, void *owner,
     ngx_msec_t         waited;
     ngx_etcd_grant_t  *grant;
 
-    waited = 0;
-    grant = ngx_etcd_grant_next(pool, owner, NULL);
-
-    if (grant == NULL) {
+    if (ngx_etcd_grant_next(pool, owner, NULL) == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    for ( /* void */ ;
-         grant != NULL;
-         grant = ngx_etcd_grant_next(pool, owner, grant))
-    {
+    waited = 0;
+
+    ngx_etcd_grant_each(grant, pool, owner) {
         waited += grant->waited;
     }
 

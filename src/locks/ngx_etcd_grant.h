@@ -42,6 +42,12 @@ ngx_etcd_grant_t *ngx_etcd_grant_add(ngx_pool_t *pool, void *owner,
 ngx_etcd_grant_t *ngx_etcd_grant_next(ngx_pool_t *pool, void *owner,
     ngx_etcd_grant_t *grant);
 
+/* Likewise, as a loop. */
+#define ngx_etcd_grant_each(grant, pool, owner)                               \
+    for (grant = ngx_etcd_grant_next(pool, owner, NULL);                      \
+         grant != NULL;                                                       \
+         grant = ngx_etcd_grant_next(pool, owner, grant))
+
 /* Returns the grant of a directive; NULL: there is none, or only forgotten. */
 ngx_etcd_grant_t *ngx_etcd_grant_find(ngx_pool_t *pool, void *owner,
     ngx_etcd_lock_conf_t *conf);
