@@ -237,61 +237,55 @@ ngx_etcd_grant_segment_escape(ngx_str_t *key, u_char *dst, size_t size,
 }
 
 
-/* NGX_ERROR: no memory, or OpenSSL has no SHA-256. */
-
-static ngx_int_t
-ngx_etcd_grant_segment(ngx_pool_t *pool, ngx_str_t *key, ngx_str_t *segment)
-{
-    u_char      *p;
-    u_char       digest[EVP_MAX_MD_SIZE];
-    ngx_uint_t   whole;
-
-    segment->data = ngx_pnalloc(pool, NGX_ETCD_LOCK_SEGMENT_MAX);
-    if (segment->data == NULL) {
-        return NGX_ERROR;
-    }
-
-    p = ngx_etcd_grant_segment_escape(key, segment->data,
-                                     NGX_ETCD_LOCK_SEGMENT_PLAIN, &whole);
-    if (whole) {
-        segment->len = p - segment->data;
-        return NGX_OK;
-    }
-
-    if (EVP_Digest(key->data, key->len, digest, NULL, EVP_sha256(), NULL)
-        != 1)
-    {
-        ngx_ssl_error(NGX_LOG_ERR, pool->log, 0, "EVP_Digest() failed");
-        return NGX_ERROR;
-    }
-
-    p = ngx_etcd_grant_segment_escape(key, segment->data,
-                                     NGX_ETCD_LOCK_SEGMENT_BEGIN, &whole);
-    *p++ = '~';
-    p = ngx_hex_dump(p, digest, NGX_ETCD_LOCK_SEGMENT_DIGEST);
-
-    segment->len = p - segment->data;
-
-    return NGX_OK;
-}
-
+/*
+ * Returns the value of KEY as a segment.  NGX_ERROR: no memory, or OpenSSL has
+ * no SHA-256.
+ */
 
 static ngx_int_t
 ngx_etcd_grant_key(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock,
     ngx_str_t *key)
 {
-    ngx_int_t  rc;
-    ngx_str_t  value;
+    u_char      *p;
+    u_char       digest[EVP_MAX_MD_SIZE];
+    ngx_int_t    rc;
+    ngx_str_t    value;
+    ngx_uint_t   whole;
 
     ngx_str_null(key);
 
     rc = ngx_etcd_grant_value(owner, lock, &value);
 
-    if (rc == NGX_OK && lock->value != NULL) {
-        rc = ngx_etcd_grant_segment(owner->pool, &value, key);
+    if (rc != NGX_OK || value.len == 0) {
+        return rc;
     }
 
-    return rc;
+    key->data = ngx_pnalloc(owner->pool, NGX_ETCD_LOCK_SEGMENT_MAX);
+    if (key->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_etcd_grant_segment_escape(&value, key->data,
+                                      NGX_ETCD_LOCK_SEGMENT_PLAIN, &whole);
+
+    if (!whole) {
+        if (EVP_Digest(value.data, value.len, digest, NULL, EVP_sha256(), NULL)
+            != 1)
+        {
+            ngx_ssl_error(NGX_LOG_ERR, owner->pool->log, 0,
+                          "EVP_Digest() failed");
+            return NGX_ERROR;
+        }
+
+        p = ngx_etcd_grant_segment_escape(&value, key->data,
+                                          NGX_ETCD_LOCK_SEGMENT_BEGIN, &whole);
+        *p++ = '~';
+        p = ngx_hex_dump(p, digest, NGX_ETCD_LOCK_SEGMENT_DIGEST);
+    }
+
+    key->len = p - key->data;
+
+    return NGX_OK;
 }
 
 
