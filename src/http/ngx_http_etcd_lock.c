@@ -235,10 +235,7 @@ ngx_http_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
 
     ngx_http_set_log_request(r->connection->log, r);
 
-    ngx_etcd_grant_report(grant, r->connection->log);
-
-    if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
-        ngx_etcd_refusal_set(r->pool, NGX_ETCD_REFUSAL_LOCK_LOST);
+    if (ngx_etcd_grant_report(grant, r->pool, r->connection->log)) {
         ngx_http_etcd_lock_cut(r, grant->status);
     }
 }

@@ -401,13 +401,23 @@ ngx_etcd_grant_result(ngx_etcd_grant_t *grant)
 }
 
 
-void
-ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_log_t *log)
+ngx_uint_t
+ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_pool_t *pool,
+    ngx_log_t *log)
 {
+    ngx_uint_t  ends;
+
+    ends = (grant->on_lost == NGX_ETCD_LOCK_CLOSE);
+
     ngx_log_error(NGX_LOG_WARN, log, 0, "etcd: lock \"%V%s%V\" is lost%s",
                   &grant->conf->name->name, grant->key.len ? "/" : "",
-                  &grant->key, (grant->on_lost == NGX_ETCD_LOCK_CLOSE)
-                               ? ", aborting" : "");
+                  &grant->key, ends ? ", aborting" : "");
+
+    if (ends) {
+        ngx_etcd_refusal_set(pool, NGX_ETCD_REFUSAL_LOCK_LOST);
+    }
+
+    return ends;
 }
 
 
@@ -417,20 +427,14 @@ ngx_etcd_grant_lost(ngx_pool_t *pool, void *owner, ngx_log_t *log)
     ngx_etcd_grant_t  *grant;
 
     ngx_etcd_grant_each(grant, pool, owner) {
-
-        if (!ngx_etcd_lock_found_lost(grant)) {
-            continue;
-        }
-
-        ngx_etcd_grant_report(grant, log);
-
-        if (grant->on_lost == NGX_ETCD_LOCK_CLOSE) {
-            ngx_etcd_refusal_set(pool, NGX_ETCD_REFUSAL_LOCK_LOST);
-            return grant;
+        if (ngx_etcd_lock_found_lost(grant)
+            && ngx_etcd_grant_report(grant, pool, log))
+        {
+            break;
         }
     }
 
-    return NULL;
+    return grant;
 }
 
 

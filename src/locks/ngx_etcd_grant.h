@@ -106,8 +106,12 @@ ngx_int_t ngx_etcd_grant_take(ngx_etcd_grant_owner_t *owner,
  */
 ngx_int_t ngx_etcd_grant_result(ngx_etcd_grant_t *grant);
 
-/* Logs the loss of the lock. */
-void ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_log_t *log);
+/*
+ * Logs the loss of the lock.  Returns 1 if it ends the owner that has the pool;
+ * it is the refusal of the owner then.
+ */
+ngx_uint_t ngx_etcd_grant_report(ngx_etcd_grant_t *grant, ngx_pool_t *pool,
+    ngx_log_t *log);
 
 /*
  * Logs newly found losses.  Returns the first grant whose loss ends its owner;

@@ -41,17 +41,11 @@ ngx_stream_etcd_lock_is_lost(ngx_etcd_grant_t *grant)
     s = grant->owner;
     c = s->connection;
 
-    ngx_etcd_grant_report(grant, c->log);
-
-    if (grant->on_lost == NGX_ETCD_LOCK_CONTINUE) {
-        return;
-    }
-
-    ngx_etcd_refusal_set(c->pool, NGX_ETCD_REFUSAL_LOCK_LOST);
-
     /* the session may wait for another lock, or for a member */
 
-    if (ngx_stream_etcd_pause_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE)) {
+    if (!ngx_etcd_grant_report(grant, c->pool, c->log)
+        || ngx_stream_etcd_pause_abandon(s, NGX_STREAM_SERVICE_UNAVAILABLE))
+    {
         return;
     }
 
