@@ -400,34 +400,27 @@ ngx_http_etcd_lock_handler(ngx_http_request_t *r)
 
     rc = ngx_etcd_grant_take(&owner, elcf->locks);
 
-    switch (rc) {
-
-    case NGX_OK:
+    if (rc == NGX_OK) {
         return NGX_DECLINED;
+    }
 
-    case NGX_AGAIN:
+    if (rc == NGX_AGAIN) {
         ngx_http_etcd_pause(r);
         return NGX_AGAIN;
+    }
 
-    case NGX_BUSY:
-    case NGX_DECLINED:
-        rc = (rc == NGX_BUSY) ? (ngx_int_t) elcf->lock_status
-                              : (ngx_int_t) elcf->lock_unavailable;
+    /* a request that has held the lock may have done its work */
 
-        /* a request that has held the lock may have done its work */
+    if ((rc == NGX_BUSY || rc == NGX_DECLINED)
+        && (owner.grant->token != 0
+            || ngx_http_etcd_header_add(r, ngx_http_etcd_lock_retry)
+               == NGX_OK))
+    {
+        ngx_http_etcd_lock_hold_release(r);
 
-        if (owner.grant->token != 0
-            || ngx_http_etcd_header_add(r, ngx_http_etcd_lock_retry) == NGX_OK)
-        {
-            ngx_http_etcd_lock_hold_release(r);
-            return ngx_http_etcd_lock_answer(r, rc);
-        }
-
-        rc = NGX_ERROR;
-        break;
-
-    default:
-        break;
+        return ngx_http_etcd_lock_answer(r, (rc == NGX_BUSY)
+                                            ? elcf->lock_status
+                                            : elcf->lock_unavailable);
     }
 
     /* NGX_ERROR of a subrequest would end the main request as well */

@@ -291,18 +291,15 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
 
     grant->lock = NULL;
 
-    switch (grant->state) {
-
-    case NGX_ETCD_GRANT_WAITING:
+    if (grant->state == NGX_ETCD_GRANT_WAITING) {
         grant->state = NGX_ETCD_GRANT_NONE;
         grant->waited = ngx_current_msec - grant->since;
 
         ngx_queue_remove(&grant->queue);
         ngx_etcd_lock_status_waiting(lock, -1);
         ngx_etcd_lock_permit_adjust(lock);
-        break;
 
-    case NGX_ETCD_GRANT_HELD:
+    } else if (grant->state == NGX_ETCD_GRANT_HELD) {
         permit = grant->permit;
 
         grant->state = NGX_ETCD_GRANT_ENDED;
@@ -322,10 +319,6 @@ ngx_etcd_lock_end(ngx_etcd_grant_t *grant)
 
         ngx_etcd_lock_reuse_ask(lock);
         ngx_etcd_lock_permit_adjust(lock);
-        break;
-
-    default:
-        break;
     }
 
     ngx_etcd_worker_locks_left(grant->conf->name->cluster->worker_locks);

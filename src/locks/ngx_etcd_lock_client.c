@@ -447,18 +447,11 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_client_t *client)
 void
 ngx_etcd_lock_client_start(ngx_etcd_lock_client_t *client)
 {
-    switch (client->session.state) {
-
-    case NGX_ETCD_SESSION_CLOSED:
+    if (client->session.state == NGX_ETCD_SESSION_CLOSED) {
         ngx_etcd_session_start(&client->session);
-        break;
 
-    case NGX_ETCD_SESSION_ENDING:
+    } else if (client->session.state == NGX_ETCD_SESSION_ENDING) {
         client->again = 1;
-        break;
-
-    default:
-        break;
     }
 }
 

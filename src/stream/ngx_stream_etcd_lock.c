@@ -73,7 +73,6 @@ ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
 {
     ngx_stream_session_t *s = owner;
 
-    ngx_int_t                    rc;
     ngx_etcd_grant_t            *grant;
     ngx_stream_etcd_srv_conf_t  *escf;
 
@@ -91,9 +90,8 @@ ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
     grant->handler = ngx_stream_etcd_lock_over;
     grant->lost = ngx_stream_etcd_lock_is_lost;
 
-    rc = ngx_etcd_lock_begin(grant, s->connection->log);
-
-    return (rc == NGX_ERROR) ? NULL : grant;
+    return (ngx_etcd_lock_begin(grant, s->connection->log) == NGX_ERROR)
+           ? NULL : grant;
 }
 
 
@@ -124,12 +122,11 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
 
     rc = ngx_etcd_grant_take(&owner, escf->locks);
 
-    switch (rc) {
-
-    case NGX_OK:
+    if (rc == NGX_OK) {
         return NGX_DECLINED;
+    }
 
-    case NGX_AGAIN:
+    if (rc == NGX_AGAIN) {
         s->connection->log->action = "waiting for a lock";
 
         rc = ngx_stream_etcd_pause(s, ngx_stream_etcd_lock_gone, s);
@@ -138,18 +135,9 @@ ngx_stream_etcd_lock_handler(ngx_stream_session_t *s)
             return NGX_DONE;
         }
 
-        break;
-
-    case NGX_ABORT:
-        rc = NGX_STREAM_BAD_REQUEST;
-        break;
-
-    case NGX_ERROR:
-        break;
-
-    default:
-        rc = NGX_STREAM_SERVICE_UNAVAILABLE;
-        break;
+    } else if (rc != NGX_ERROR) {
+        rc = (rc == NGX_ABORT) ? NGX_STREAM_BAD_REQUEST
+                               : NGX_STREAM_SERVICE_UNAVAILABLE;
     }
 
     /* a failed session must not keep its other locks */
