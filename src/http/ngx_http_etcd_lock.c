@@ -165,7 +165,7 @@ ngx_http_etcd_lock_over(ngx_etcd_grant_t *grant)
 static void
 ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
 {
-    ngx_uint_t         waits;
+    ngx_uint_t         waits, paused;
     ngx_connection_t  *c;
 
     c = r->connection;
@@ -183,35 +183,25 @@ ngx_http_etcd_lock_cut(ngx_http_request_t *r, ngx_int_t status)
     }
 
     waits = ngx_http_etcd_wait_abandon(r);
+    paused = !waits && ngx_http_etcd_pause_active(r);
 
-    if (waits || ngx_http_etcd_pause_active(r)) {
+    if (paused) {
 
-        if (!waits) {
+        /* for another lock, in a location that may not have this one */
 
-            /* for another lock, in a location that may not have this one */
+        ngx_http_etcd_lock_hold_release(r);
 
-            ngx_http_etcd_lock_hold_release(r);
-        }
-
-        ngx_http_etcd_client_skip_body(r);
-        ngx_http_finalize_request(r, status);
-        ngx_http_run_posted_requests(c);
-        return;
-    }
-
-    if (r->upstream != NULL && r->upstream->cleanup != NULL) {
+    } else if (!waits && r->upstream != NULL && r->upstream->cleanup != NULL) {
         ngx_http_etcd_upstream_cut(r, status);
         return;
     }
 
-    if (r->request_body != NULL && r->request_body->rest != 0
-        && !r->header_sent)
-    {
-        /*
-         * only reading of the body is in progress: it ends as if it had
-         * failed
-         */
+    /* if only the body is being read, that ends as if it had failed */
 
+    if (waits || paused
+        || (r->request_body != NULL && r->request_body->rest != 0
+            && !r->header_sent))
+    {
         ngx_http_etcd_client_skip_body(r);
         ngx_http_finalize_request(r, status);
 
