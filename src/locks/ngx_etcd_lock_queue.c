@@ -46,31 +46,32 @@ ngx_etcd_lock_client_leave(ngx_etcd_lock_client_t *client)
  * one line in the log is enough, and requests become rarer.
  */
 
-ngx_msec_t
-ngx_etcd_lock_client_undeleted(ngx_etcd_lock_client_t *client, ngx_str_t *key,
-    ngx_uint_t failures, ngx_etcd_grpc_status_e status, ngx_str_t *text)
+void
+ngx_etcd_lock_client_undeleted(ngx_etcd_mutex_t *mutex,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text)
 {
-    ngx_uint_t           level;
-    ngx_msec_t           pause;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_uint_t               level;
+    ngx_msec_t               pause;
+    ngx_etcd_lock_client_t  *client;
 
-    cluster = client->cluster;
+    client = mutex->client;
 
     level = ngx_etcd_cause_level(&client->causes, status, text);
 
-    ngx_log_error(level, cluster->log, 0,
+    ngx_log_error(level, client->cluster->log, 0,
                   "etcd cluster \"%V\": key \"%V\" of a lock was not "
-                  "deleted: %s: %V, trying again", &cluster->conf->name,
-                  ngx_etcd_shown(key), ngx_etcd_grpc_status_name(status), text);
+                  "deleted: %s: %V, trying again", &client->cluster->conf->name,
+                  ngx_etcd_shown(&mutex->key),
+                  ngx_etcd_grpc_status_name(status), text);
 
-    if (failures == 0) {
-        client->nundeleted++;
-    }
+    client->nundeleted += (mutex->failures == 0);
 
     pause = NGX_ETCD_LOCK_CLIENT_AGAIN
-            << ngx_min(failures, NGX_ETCD_LOCK_CLIENT_DOUBLINGS);
+            << ngx_min(mutex->failures, NGX_ETCD_LOCK_CLIENT_DOUBLINGS);
 
-    return ngx_etcd_backoff_around(pause);
+    mutex->failures++;
+
+    ngx_add_timer(&mutex->timer, ngx_etcd_backoff_around(pause));
 }
 
 

@@ -265,13 +265,9 @@ void ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client,
 void ngx_etcd_lock_client_enter(ngx_etcd_lock_client_t *client);
 void ngx_etcd_lock_client_leave(ngx_etcd_lock_client_t *client);
 
-/*
- * Reports that a released key was not deleted, the given number of times before
- * now.  Returns the time, in ms, until the deletion is repeated.
- */
-ngx_msec_t ngx_etcd_lock_client_undeleted(ngx_etcd_lock_client_t *client,
-    ngx_str_t *key, ngx_uint_t failures, ngx_etcd_grpc_status_e status,
-    ngx_str_t *text);
+/* Reports that a released key was not deleted, which is repeated later. */
+void ngx_etcd_lock_client_undeleted(ngx_etcd_mutex_t *mutex,
+    ngx_etcd_grpc_status_e status, ngx_str_t *text);
 
 /* Something is not known for certain, and is checked soon. */
 void ngx_etcd_lock_client_check(ngx_etcd_lock_client_t *client);

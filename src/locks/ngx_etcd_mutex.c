@@ -106,7 +106,6 @@ static void
 ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
-    ngx_msec_t              pause;
     ngx_etcd_mutex_t       *mutex;
     ngx_etcd_lock_queue_t  *lock_queue;
 
@@ -114,11 +113,7 @@ ngx_etcd_mutex_deleted(ngx_etcd_txn_op_t *op, ngx_etcd_grpc_status_e status,
     mutex->writing = 0;
 
     if (status != NGX_ETCD_GRPC_OK && ngx_etcd_mutex_leased(mutex)) {
-        pause = ngx_etcd_lock_client_undeleted(mutex->client, &mutex->key,
-                                               mutex->failures++, status,
-                                               text);
-
-        ngx_add_timer(&mutex->timer, pause);
+        ngx_etcd_lock_client_undeleted(mutex, status, text);
         return;
     }
 
