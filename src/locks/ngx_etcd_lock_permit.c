@@ -300,26 +300,6 @@ ngx_etcd_lock_give_first(ngx_etcd_lock_permit_t *permit)
 }
 
 
-static void
-ngx_etcd_lock_lose(ngx_etcd_grant_t *grant)
-{
-    ngx_etcd_lock_permit_return(grant);
-
-    if (grant->opened) {
-        grant->state = NGX_ETCD_GRANT_LOST;
-
-    } else {
-        grant->state = NGX_ETCD_GRANT_UNAVAILABLE;
-        grant->token = 0;
-    }
-
-    ngx_etcd_lock_stats_refuse(grant->lock->name->stats,
-                               NGX_ETCD_REFUSAL_LOCK_LOST);
-
-    ngx_post_event(&grant->event, &ngx_posted_events);
-}
-
-
 /* The key is gone, or can be: all of its grants are lost. */
 
 void
@@ -330,7 +310,20 @@ ngx_etcd_lock_permit_lose(ngx_etcd_lock_permit_t *permit)
     ngx_etcd_queue_each_safe(grant, next, &permit->grants, ngx_etcd_grant_t,
                              queue)
     {
-        ngx_etcd_lock_lose(grant);
+        ngx_etcd_lock_permit_return(grant);
+
+        if (grant->opened) {
+            grant->state = NGX_ETCD_GRANT_LOST;
+
+        } else {
+            grant->state = NGX_ETCD_GRANT_UNAVAILABLE;
+            grant->token = 0;
+        }
+
+        ngx_etcd_lock_stats_refuse(grant->lock->name->stats,
+                                   NGX_ETCD_REFUSAL_LOCK_LOST);
+
+        ngx_post_event(&grant->event, &ngx_posted_events);
     }
 
     ngx_etcd_lock_permit_remove(permit);
@@ -420,25 +413,6 @@ ngx_etcd_lock_permit_add(ngx_etcd_lock_t *lock)
 }
 
 
-static void
-ngx_etcd_lock_surplus(ngx_etcd_lock_t *lock)
-{
-    ngx_etcd_lock_permit_t  *permit, *next;
-
-    ngx_etcd_queue_each_safe(permit, next, &lock->permits,
-                             ngx_etcd_lock_permit_t, queue)
-    {
-        if (lock->npermits - lock->nheld - lock->nkept <= lock->nwaiters) {
-            return;
-        }
-
-        if (permit->ngrants == 0 && !permit->kept) {
-            ngx_etcd_lock_permit_remove(permit);
-        }
-    }
-}
-
-
 /* Adds a permit if it is useful for the waiters, and removes surplus ones. */
 
 void
@@ -480,7 +454,17 @@ ngx_etcd_lock_permit_adjust(ngx_etcd_lock_t *lock)
         (void) ngx_etcd_lock_permit_add(lock);
     }
 
-    ngx_etcd_lock_surplus(lock);
+    ngx_etcd_queue_each_safe(permit, next, &lock->permits,
+                             ngx_etcd_lock_permit_t, queue)
+    {
+        if (lock->npermits - lock->nheld - lock->nkept <= lock->nwaiters) {
+            break;
+        }
+
+        if (permit->ngrants == 0 && !permit->kept) {
+            ngx_etcd_lock_permit_remove(permit);
+        }
+    }
 
     if (lock->npermits == 0 && lock->nwaiters == 0) {
         ngx_post_event(&lock->post, &ngx_posted_events);
