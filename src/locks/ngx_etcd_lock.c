@@ -117,8 +117,6 @@ ngx_etcd_lock_refuse(ngx_etcd_grant_t *grant, ngx_etcd_refusal_e refusal,
 
     ngx_etcd_lock_report(grant, refusal, log);
 
-    (void) ngx_atomic_fetch_add(&grant->lock->name->stats->timeouts, 1);
-
     ngx_post_event(&grant->lock->post, &ngx_posted_events);
     grant->lock = NULL;
 

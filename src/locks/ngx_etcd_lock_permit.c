@@ -12,8 +12,6 @@
 #include <ngx_etcd_lock_reuse.h>
 
 
-/* Says why a grant is not held. */
-
 void
 ngx_etcd_lock_report(ngx_etcd_grant_t *grant, ngx_etcd_refusal_e refusal,
     ngx_log_t *log)
@@ -26,6 +24,10 @@ ngx_etcd_lock_report(ngx_etcd_grant_t *grant, ngx_etcd_refusal_e refusal,
     grant->refusal = refusal;
 
     ngx_etcd_lock_stats_refuse(lock->name->stats, refusal);
+
+    if (grant->state == NGX_ETCD_GRANT_TIMEOUT) {
+        (void) ngx_atomic_fetch_add(&lock->name->stats->timeouts, 1);
+    }
 
     refused = ngx_etcd_refusal_due(&lock->name->refusals);
 
@@ -69,10 +71,6 @@ ngx_etcd_lock_decide(ngx_etcd_grant_t *grant, ngx_etcd_grant_state_e state)
                                     ? NGX_ETCD_REFUSAL_LOCK_HELD
                                     : NGX_ETCD_REFUSAL_LOCK_UNAVAILABLE,
                              grant->event.log);
-    }
-
-    if (state == NGX_ETCD_GRANT_TIMEOUT) {
-        (void) ngx_atomic_fetch_add(&lock->name->stats->timeouts, 1);
     }
 
     ngx_post_event(&grant->event, &ngx_posted_events);

@@ -18,7 +18,7 @@
 #include <ngx_etcd_worker_locks.h>
 
 
-/* Says why a grant is not held. */
+/* Counts a grant that is not held, by its state, and says why. */
 void ngx_etcd_lock_report(ngx_etcd_grant_t *grant, ngx_etcd_refusal_e refusal,
     ngx_log_t *log);
 
