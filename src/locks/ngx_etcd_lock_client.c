@@ -359,10 +359,12 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
 
     client->cluster = cluster;
 
-    client->stream = ngx_etcd_watch_stream_create(cluster);
-    client->leases = ngx_etcd_lease_stream_create(cluster);
+    session = &client->session;
 
-    if (client->stream == NULL || client->leases == NULL) {
+    client->stream = ngx_etcd_watch_stream_create(cluster);
+    session->leases = ngx_etcd_lease_stream_create(cluster);
+
+    if (client->stream == NULL || session->leases == NULL) {
         goto failed;
     }
 
@@ -388,9 +390,6 @@ ngx_etcd_lock_client_create(ngx_etcd_cluster_conf_t *conf, time_t ttl,
     ngx_etcd_event_init_timer(&client->timer, ngx_etcd_lock_client_timer,
                               client, log);
 
-    session = &client->session;
-
-    session->leases = client->leases;
     ngx_str_set(&session->name, "locks");
     session->ttl = ttl;
     session->exclusive = 1;
@@ -439,7 +438,7 @@ ngx_etcd_lock_client_destroy(ngx_etcd_lock_client_t *client)
         ngx_etcd_mirror_destroy(&lock_queue->mirror);
     }
 
-    ngx_etcd_lease_stream_destroy(client->leases);
+    ngx_etcd_lease_stream_destroy(client->session.leases);
     ngx_etcd_client_destroy(client->cluster);
 }
 

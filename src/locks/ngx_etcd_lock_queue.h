@@ -68,7 +68,6 @@
 typedef struct {
     ngx_etcd_cluster_t          *cluster;
     ngx_etcd_watch_stream_t     *stream;
-    ngx_etcd_lease_stream_t     *leases;
     ngx_etcd_session_t           session;
     ngx_etcd_txn_batch_t         batch;
     ngx_rbtree_t                 mutexes;      /* by the names of their keys */

@@ -22,7 +22,7 @@ ngx_etcd_worker_locks_destroy(ngx_etcd_lock_t *lock)
 
     ngx_rbtree_delete(&lock->locks->tree, &lock->node.node);
 
-    ngx_destroy_pool(lock->pool);
+    ngx_destroy_pool(lock->lock_queue.pool);
 }
 
 
@@ -163,7 +163,6 @@ ngx_etcd_worker_locks_lock(ngx_etcd_worker_locks_t *locks,
 
     lock->locks = locks;
     lock->name = name;
-    lock->pool = pool;
 
     ngx_queue_init(&lock->waiters);
     ngx_queue_init(&lock->permits);

@@ -165,8 +165,7 @@ struct ngx_etcd_lock_s {
     ngx_str_node_t               node;         /* the string is the prefix */
     ngx_etcd_worker_locks_t     *locks;
     ngx_etcd_lock_name_t        *name;
-    ngx_pool_t                  *pool;
-    ngx_etcd_lock_queue_t        lock_queue;
+    ngx_etcd_lock_queue_t        lock_queue;   /* with the pool of the lock */
     ngx_queue_t                  waiters;      /* grants, FIFO */
     ngx_uint_t                   nwaiters;
     ngx_etcd_lock_row_t         *row;          /* row of the waiters; or

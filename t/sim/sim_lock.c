@@ -154,7 +154,7 @@ sim_lock_stop(sim_proc_t *proc)
 
     while (locks->tree.root != locks->tree.sentinel) {
         lock = (ngx_etcd_lock_t *) locks->tree.root;
-        pools[n++] = lock->pool;
+        pools[n++] = lock->lock_queue.pool;
         sim_lock_free(lock);
     }
 
