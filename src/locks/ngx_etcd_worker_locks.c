@@ -78,6 +78,7 @@ ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
     }
 
     locks->conf = conf;
+    locks->claim = ngx_current_msec - NGX_ETCD_LOCK_STATUS_AGAIN;
 
     ngx_rbtree_init(&locks->tree, &locks->sentinel,
                     ngx_str_rbtree_insert_value);
@@ -357,10 +358,8 @@ ngx_etcd_lock_status_add(ngx_etcd_lock_t *lock)
     /* all tables may be in use while workers of older configurations run */
 
     if (locks->table == NULL
-        && (!locks->claimed
-            || ngx_current_msec - locks->claim >= NGX_ETCD_LOCK_STATUS_AGAIN))
+        && ngx_current_msec - locks->claim >= NGX_ETCD_LOCK_STATUS_AGAIN)
     {
-        locks->claimed = 1;
         locks->claim = ngx_current_msec;
         locks->table = ngx_etcd_lock_table_claim(&locks->conf->zone);
     }

@@ -157,7 +157,6 @@ typedef struct {
     ngx_event_t                  timer;        /* destroys idle locks */
     ngx_event_t                  resign;       /* keeps the worker until etcd
                                                   answers */
-    unsigned                     claimed:1;    /* claim is valid */
 } ngx_etcd_worker_locks_t;
 
 
