@@ -232,16 +232,13 @@ ngx_etcd_lock_client_youngest(ngx_etcd_lock_client_t *client, int64_t created)
         ngx_etcd_queue_each(mutex, &lock_queue->mutexes, ngx_etcd_mutex_t,
                             queue)
         {
-            if (mutex->state != NGX_ETCD_MUTEX_HELD
-                || now - mutex->since < NGX_ETCD_LOCK_CLIENT_YOUNG
-                || (created != 0 && mutex->created != created)
-                || (youngest != NULL
-                    && mutex->created <= youngest->created))
+            if (mutex->state == NGX_ETCD_MUTEX_HELD
+                && now - mutex->since >= NGX_ETCD_LOCK_CLIENT_YOUNG
+                && (created == 0 || mutex->created == created)
+                && (youngest == NULL || mutex->created > youngest->created))
             {
-                continue;
+                youngest = mutex;
             }
-
-            youngest = mutex;
         }
     }
 
