@@ -261,15 +261,9 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
 
     /* detect a client that closes the connection */
 
-    if (ngx_http_etcd_client_watch(r) != NGX_OK) {
-        return NULL;
-    }
-
-    if (ngx_etcd_lock_begin(grant, r->connection->log) == NGX_ERROR) {
-        return NULL;
-    }
-
-    return grant;
+    return (ngx_http_etcd_client_watch(r) == NGX_OK
+            && ngx_etcd_lock_begin(grant, r->connection->log) != NGX_ERROR)
+           ? grant : NULL;
 }
 
 

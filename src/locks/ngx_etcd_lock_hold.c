@@ -345,16 +345,13 @@ ngx_etcd_lock_hold_add(ngx_etcd_lock_hold_t *hold, ngx_etcd_grant_t *grant)
     ngx_etcd_grant_t      *moved;
     ngx_etcd_lock_held_t  *held;
 
-    if (ngx_queue_empty(&hold->peers)
-        || !grant->opened
-        || !ngx_etcd_lock_held(grant))
-    {
-        ngx_etcd_lock_end(grant);
-        return;
-    }
+    held = (!ngx_queue_empty(&hold->peers)
+            && grant->opened
+            && ngx_etcd_lock_held(grant))
+           ? ngx_alloc(sizeof(ngx_etcd_lock_held_t) + grant->key.len,
+                       ngx_cycle->log)
+           : NULL;
 
-    held = ngx_alloc(sizeof(ngx_etcd_lock_held_t) + grant->key.len,
-                     ngx_cycle->log);
     if (held == NULL) {
         ngx_etcd_lock_end(grant);
         return;

@@ -240,11 +240,9 @@ ngx_etcd_lock_queue_foreign(ngx_etcd_lock_queue_t *lock_queue, ngx_str_t *key)
             continue;
         }
 
-        if ((p[i] < '0' || p[i] > '9') && (p[i] < 'a' || p[i] > 'f')) {
-            return 1;
-        }
-
-        if (++digits > 16) {
+        if (((p[i] < '0' || p[i] > '9') && (p[i] < 'a' || p[i] > 'f'))
+            || ++digits > 16)
+        {
             return 1;
         }
     }
@@ -441,12 +439,9 @@ ngx_etcd_lock_queue_close(ngx_etcd_lock_queue_t *lock_queue)
 {
     if (!ngx_queue_empty(&lock_queue->mutexes)
         || !ngx_queue_empty(&lock_queue->leaving)
-        || lock_queue->acquiring)
+        || lock_queue->acquiring
+        || ngx_etcd_mirror_stop(&lock_queue->mirror) != NGX_OK)
     {
-        return NGX_AGAIN;
-    }
-
-    if (ngx_etcd_mirror_stop(&lock_queue->mirror) != NGX_OK) {
         return NGX_AGAIN;
     }
 

@@ -182,11 +182,10 @@ ngx_etcd_lock_table_read(ngx_etcd_zone_t *zone, ngx_uint_t number,
 
     rows->n = 0;
 
-    if (number >= NGX_ETCD_ZONE_LOCK_TABLES) {
-        return NGX_DECLINED;
-    }
+    table = (number < NGX_ETCD_ZONE_LOCK_TABLES)
+            ? __atomic_load_n(&zone->sh->lock_tables[number], __ATOMIC_ACQUIRE)
+            : NULL;
 
-    table = __atomic_load_n(&zone->sh->lock_tables[number], __ATOMIC_ACQUIRE);
     if (table == NULL) {
         return NGX_DECLINED;
     }
