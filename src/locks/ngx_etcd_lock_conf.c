@@ -6,7 +6,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_lease.h>
 #include <ngx_etcd_lock_conf.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_service.h>
@@ -328,12 +327,9 @@ ngx_etcd_lock_arguments(ngx_conf_t *cf, ngx_etcd_lock_conf_t *lock)
         return NGX_CONF_ERROR;
     }
 
-    if (ngx_strlchr(lock->key.data, lock->key.data + lock->key.len, '$')
-        != NULL)
-    {
-        lock->name->varied = 1;
-    }
-
+    lock->name->varied |= (ngx_strlchr(lock->key.data,
+                                       lock->key.data + lock->key.len, '$')
+                           != NULL);
     lock->name->shared |= (lock->sharing.len != 0);
 
     return NGX_CONF_OK;
@@ -446,10 +442,7 @@ ngx_etcd_lock_conf_check_one(ngx_etcd_lock_name_t *name, ngx_log_t *log)
     names = name->cluster->locks.elts;
 
     for (i = 0; i < name->cluster->locks.nelts; i++) {
-
-        if (names[i] != name
-            && ngx_etcd_lock_below(&names[i]->name, &name->name))
-        {
+        if (ngx_etcd_lock_below(&names[i]->name, &name->name)) {
             ngx_log_error(NGX_LOG_EMERG, log, 0,
                           "lock \"%V\" in %s:%ui is below lock \"%V\" in "
                           "%s:%ui", &names[i]->name, names[i]->file,

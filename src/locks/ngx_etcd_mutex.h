@@ -34,7 +34,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_event.h>
-#include <ngx_etcd_kv.h>
 #include <ngx_etcd_lock_queue.h>
 
 
