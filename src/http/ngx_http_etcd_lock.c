@@ -242,15 +242,13 @@ ngx_http_etcd_lock_add(ngx_http_request_t *r, ngx_etcd_lock_conf_t *lock,
         return NULL;
     }
 
-    grant = ngx_etcd_grant_add(r->pool, r, lock);
+    grant = ngx_etcd_grant_add(r->pool, r, lock, key, shared);
     if (grant == NULL) {
         return NULL;
     }
 
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
-    grant->key = *key;
-    grant->shared = shared;
     grant->on_lost = elcf->lock_lost;
     grant->status = elcf->lock_unavailable;
     grant->hold = elcf->lock_hold;

@@ -26,7 +26,8 @@ ngx_etcd_grant_cleanup(void *data)
 
 
 ngx_etcd_grant_t *
-ngx_etcd_grant_add(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
+ngx_etcd_grant_add(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf,
+    ngx_str_t *key, ngx_uint_t shared)
 {
     ngx_etcd_grant_t    *grant;
     ngx_pool_cleanup_t  *cln;
@@ -44,6 +45,8 @@ ngx_etcd_grant_add(ngx_pool_t *pool, void *owner, ngx_etcd_lock_conf_t *conf)
     grant->owner = owner;
     grant->cleanup = cln;
     grant->conf = conf;
+    grant->key = *key;
+    grant->shared = shared;
 
     return grant;
 }

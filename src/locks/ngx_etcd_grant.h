@@ -33,7 +33,7 @@ extern ngx_etcd_lock_variable_t  ngx_etcd_lock_variables[];
 
 /* Adds a zeroed grant with these fields set, which is ended with the pool. */
 ngx_etcd_grant_t *ngx_etcd_grant_add(ngx_pool_t *pool, void *owner,
-    ngx_etcd_lock_conf_t *conf);
+    ngx_etcd_lock_conf_t *conf, ngx_str_t *key, ngx_uint_t shared);
 
 /*
  * Iterates over the grants of the owner, the newest first, starting with NULL;

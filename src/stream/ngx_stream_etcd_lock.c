@@ -78,13 +78,11 @@ ngx_stream_etcd_lock_take(void *owner, ngx_etcd_lock_conf_t *lock,
 
     escf = ngx_stream_get_module_srv_conf(s, ngx_stream_etcd_module);
 
-    grant = ngx_etcd_grant_add(s->connection->pool, s, lock);
+    grant = ngx_etcd_grant_add(s->connection->pool, s, lock, key, shared);
     if (grant == NULL) {
         return NULL;
     }
 
-    grant->key = *key;
-    grant->shared = shared;
     grant->on_lost = escf->lock_lost;
 
     grant->handler = ngx_stream_etcd_lock_over;
