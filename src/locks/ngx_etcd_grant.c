@@ -292,28 +292,6 @@ ngx_etcd_grant_key(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock,
 }
 
 
-static ngx_int_t
-ngx_etcd_grant_shared(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock,
-    ngx_uint_t *shared)
-{
-    ngx_str_t  value;
-
-    *shared = 0;
-
-    if (lock->shared == NULL) {
-        return NGX_OK;
-    }
-
-    if (owner->value(owner->owner, lock->shared, &value) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    *shared = (value.len != 0 && !ngx_etcd_str_is(&value, "0"));
-
-    return NGX_OK;
-}
-
-
 /*
  * The grant of a directive keeps its key, which a redirect may have changed.
  * But a redirect may also want alone what the owner shares.
@@ -323,37 +301,44 @@ static ngx_int_t
 ngx_etcd_grant_one(ngx_etcd_grant_owner_t *owner, ngx_etcd_lock_conf_t *lock)
 {
     ngx_int_t          rc;
-    ngx_str_t          key;
+    ngx_str_t          key, value;
     ngx_uint_t         shared;
     ngx_etcd_grant_t  *grant;
 
     grant = ngx_etcd_grant_find(owner->pool, owner->owner, lock);
 
-    if (grant == NULL || grant->changes != owner->changes) {
+    if (grant != NULL && grant->changes == owner->changes) {
+        return ngx_etcd_grant_outcome(owner, grant);
+    }
 
-        if (grant != NULL) {
-            key = grant->key;
+    if (grant != NULL) {
+        key = grant->key;
 
-        } else {
-            rc = ngx_etcd_grant_key(owner, lock, &key);
+    } else {
+        rc = ngx_etcd_grant_key(owner, lock, &key);
 
-            if (rc != NGX_OK) {
-                return (rc == NGX_DONE) ? NGX_OK : rc;
-            }
+        if (rc != NGX_OK) {
+            return (rc == NGX_DONE) ? NGX_OK : rc;
         }
+    }
 
-        if (ngx_etcd_grant_shared(owner, lock, &shared) != NGX_OK) {
+    shared = 0;
+
+    if (lock->shared != NULL) {
+        if (owner->value(owner->owner, lock->shared, &value) != NGX_OK) {
             return NGX_ERROR;
         }
 
-        grant = owner->take(owner->owner, lock, &key, shared);
-        if (grant == NULL) {
-            return NGX_ERROR;
-        }
+        shared = (value.len != 0 && !ngx_etcd_str_is(&value, "0"));
+    }
 
-        if (grant->owner == owner->owner) {
-            grant->changes = owner->changes;
-        }
+    grant = owner->take(owner->owner, lock, &key, shared);
+    if (grant == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (grant->owner == owner->owner) {
+        grant->changes = owner->changes;
     }
 
     return ngx_etcd_grant_outcome(owner, grant);
