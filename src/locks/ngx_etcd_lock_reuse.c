@@ -12,28 +12,6 @@
 #include <ngx_etcd_lock_reuse.h>
 
 
-/* Returns the time in ms that the permit may be kept; 0: not at all. */
-
-static ngx_msec_t
-ngx_etcd_lock_reuse_left(ngx_etcd_lock_permit_t *permit)
-{
-    ngx_msec_t             age;
-    ngx_etcd_lock_name_t  *name;
-
-    name = permit->lock->name;
-    age = ngx_current_msec - permit->since;
-
-    if (name->keep == 0
-        || permit->handoffs + 1 >= NGX_ETCD_LOCK_MAX_REUSE
-        || age >= NGX_ETCD_LOCK_MAX_KEEP)
-    {
-        return 0;
-    }
-
-    return ngx_min(name->keep, NGX_ETCD_LOCK_MAX_KEEP - age);
-}
-
-
 static void
 ngx_etcd_lock_reuse_timer(ngx_event_t *ev)
 {
@@ -48,15 +26,17 @@ ngx_etcd_lock_reuse_timer(ngx_event_t *ev)
 ngx_int_t
 ngx_etcd_lock_reuse_keep(ngx_etcd_lock_permit_t *permit)
 {
-    ngx_msec_t                left;
+    ngx_msec_t                age;
     ngx_etcd_lock_t          *lock;
     ngx_etcd_worker_locks_t  *locks;
 
     lock = permit->lock;
     locks = lock->locks;
-    left = ngx_etcd_lock_reuse_left(permit);
+    age = ngx_current_msec - permit->since;
 
-    if (left == 0
+    if (lock->name->keep == 0
+        || permit->handoffs + 1 >= NGX_ETCD_LOCK_MAX_REUSE
+        || age >= NGX_ETCD_LOCK_MAX_KEEP
         || ngx_exiting
         || locks->nkept >= NGX_ETCD_LOCK_MAX_KEPT
         || permit->mutex->state != NGX_ETCD_MUTEX_HELD
@@ -82,7 +62,8 @@ ngx_etcd_lock_reuse_keep(ngx_etcd_lock_permit_t *permit)
     ngx_etcd_event_init_timer(&permit->timer, ngx_etcd_lock_reuse_timer,
                               permit, lock->post.log);
 
-    ngx_add_timer(&permit->timer, left);
+    ngx_add_timer(&permit->timer, ngx_min(lock->name->keep,
+                                          NGX_ETCD_LOCK_MAX_KEEP - age));
 
     return NGX_OK;
 }
