@@ -31,8 +31,6 @@ static ngx_http_etcd_header_t  ngx_http_etcd_lock_retry[] = {
 };
 
 
-static ngx_str_t  ngx_http_etcd_locked_line = ngx_string("423 Locked");
-
 static ngx_str_t  ngx_http_etcd_locked_page = ngx_string(
     "<html>" CRLF
     "<head><title>423 Locked</title></head>" CRLF
@@ -437,7 +435,7 @@ ngx_http_etcd_lock_header_filter(ngx_http_request_t *r)
     if (r->headers_out.status == NGX_HTTP_ETCD_LOCKED
         && r->headers_out.status_line.len == 0)
     {
-        r->headers_out.status_line = ngx_http_etcd_locked_line;
+        ngx_str_set(&r->headers_out.status_line, "423 Locked");
     }
 
     return ngx_http_next_header_filter(r);
