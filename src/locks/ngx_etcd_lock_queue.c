@@ -480,7 +480,8 @@ ngx_etcd_lock_queue_put_next(ngx_etcd_lock_queue_t *lock_queue)
                             queue)
         {
             if (mutex->state == NGX_ETCD_MUTEX_PENDING) {
-                mutex->handlers->full(mutex);
+                mutex->handlers->fail(mutex,
+                                      NGX_ETCD_GRPC_FAILED_PRECONDITION);
             }
         }
 

@@ -127,8 +127,9 @@ typedef struct {
     /* PENDING: the key may be put now */
     void                       (*put)(ngx_etcd_mutex_t *mutex);
 
-    /* PENDING: the key cannot be put, because etcd is full */
-    void                       (*full)(ngx_etcd_mutex_t *mutex);
+    /* PENDING: the key cannot be put */
+    void                       (*fail)(ngx_etcd_mutex_t *mutex,
+                                       ngx_etcd_grpc_status_e status);
 
     /* WAITING: keys came or went, and the key exists */
     void                       (*look)(ngx_etcd_mutex_t *mutex);

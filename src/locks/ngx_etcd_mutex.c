@@ -262,6 +262,16 @@ ngx_etcd_mutex_again(ngx_etcd_mutex_t *mutex)
 
 
 static void
+ngx_etcd_mutex_fail(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status)
+{
+    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
+    mutex->status = status;
+
+    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
+}
+
+
+static void
 ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
     ngx_str_t *text)
 {
@@ -282,10 +292,7 @@ ngx_etcd_mutex_refused(ngx_etcd_mutex_t *mutex, ngx_etcd_grpc_status_e status,
                   ngx_etcd_shown(&mutex->key),
                   ngx_etcd_grpc_status_name(status), text);
 
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
-    mutex->status = status;
-
-    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
+    ngx_etcd_mutex_fail(mutex, status);
 }
 
 
@@ -414,15 +421,6 @@ ngx_etcd_mutex_put(ngx_etcd_mutex_t *mutex)
     mutex->writing = 1;
 
     ngx_etcd_txn_batch_add(&mutex->client->batch, op, 0);
-}
-
-
-static void
-ngx_etcd_mutex_full(ngx_etcd_mutex_t *mutex)
-{
-    ngx_etcd_mutex_set_state(mutex, NGX_ETCD_MUTEX_FAILED);
-    mutex->status = NGX_ETCD_GRPC_FAILED_PRECONDITION;
-    ngx_post_event(mutex->lock_queue->news, &ngx_posted_events);
 }
 
 
@@ -566,7 +564,7 @@ ngx_etcd_mutex_gone(ngx_etcd_mutex_t *mutex)
 
 static const ngx_etcd_mutex_handlers_t  ngx_etcd_mutex_handlers = {
     ngx_etcd_mutex_put,
-    ngx_etcd_mutex_full,
+    ngx_etcd_mutex_fail,
     ngx_etcd_mutex_look,
     ngx_etcd_mutex_first,
     ngx_etcd_mutex_gone
