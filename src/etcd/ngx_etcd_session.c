@@ -99,7 +99,9 @@ ngx_etcd_session_late(ngx_etcd_session_t *session)
 static void
 ngx_etcd_session_written(ngx_etcd_session_t *session)
 {
-    if (ngx_etcd_clock() - session->unary.last < NGX_ETCD_SESSION_PROMPT) {
+    session->pause.took = ngx_etcd_clock() - session->unary.last;
+
+    if (session->pause.took < NGX_ETCD_SESSION_PROMPT) {
         session->pause.late = 0;
         session->pause.slow = 0;
     }
@@ -349,19 +351,48 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 }
 
 
+/*
+ * Waits until another lease may be requested.  If something waits for it, and
+ * etcd was too slow, the last lease is revoked once more meanwhile: a write that
+ * is prompt ends the pause.
+ */
+
+static void
+ngx_etcd_session_rest(ngx_etcd_session_t *session, uint64_t now)
+{
+    uint64_t                   wait, probe;
+    ngx_etcd_session_pause_t  *pause;
+
+    pause = &session->pause;
+    wait = ngx_max(pause->rest, pause->slow) - now;
+
+    if (session->leases->cluster->urgent && pause->rest <= now) {
+        probe = 1 + (ngx_msec_t) ngx_random()
+                    % ngx_max(pause->took, NGX_ETCD_SESSION_PAUSE);
+
+        if (probe < wait) {
+            wait = probe;
+            session->former = session->lease.id;
+        }
+    }
+
+    session->state = NGX_ETCD_SESSION_WAITING;
+
+    ngx_add_timer(&pause->timer, (ngx_msec_t) wait);
+}
+
+
 static void
 ngx_etcd_session_grant(ngx_etcd_session_t *session)
 {
-    uint64_t                  id, now, rest;
+    uint64_t                  id, now;
     ngx_etcd_unary_t         *unary;
     Etcd__LeaseGrantRequest  *request;
 
     now = ngx_etcd_clock();
-    rest = ngx_max(session->pause.rest, session->pause.slow);
 
-    if (now < rest) {
-        session->state = NGX_ETCD_SESSION_WAITING;
-        ngx_add_timer(&session->pause.timer, (ngx_msec_t) (rest - now));
+    if (now < ngx_max(session->pause.rest, session->pause.slow)) {
+        ngx_etcd_session_rest(session, now);
         return;
     }
 
@@ -579,12 +610,19 @@ ngx_etcd_session_give_up(ngx_etcd_session_t *session, char *reason)
 void
 ngx_etcd_session_hasten(ngx_etcd_session_t *session)
 {
-    if (session->state == NGX_ETCD_SESSION_WAITING
-        && !session->full
-        && ngx_etcd_clock() >= ngx_max(session->pause.rest,
-                                       session->pause.slow))
-    {
+    uint64_t  now;
+
+    if (session->state != NGX_ETCD_SESSION_WAITING || session->full) {
+        return;
+    }
+
+    now = ngx_etcd_clock();
+
+    if (now >= ngx_max(session->pause.rest, session->pause.slow)) {
         ngx_etcd_backoff_hasten(&session->pause.timer);
+
+    } else if (session->former == 0) {
+        ngx_etcd_session_rest(session, now);
     }
 }
 

@@ -30,6 +30,9 @@
  * taken, or _PAUSE ms, and doubles up to _MAX_PAUSE.  A lease that was kept for
  * so many TTLs ends the row, and so does a write that takes less than _PROMPT
  * ms, at once: the lost lease is revoked before the next one is requested.
+ * While locks wait, it is revoked again and again in the pause, after up to
+ * _PAUSE ms or as long as the last write has taken: an outage would otherwise
+ * last longer for them than for etcd, by up to _MAX_PAUSE.
  *
  * The pause after a revocation that got no answer is as long, but at most half
  * of the TTL: an etcd without a quorum does not answer, either, and keeps a
@@ -86,6 +89,7 @@ typedef struct {
     uint64_t                     rest;         /* no lease is requested before
                                                   this ngx_etcd_clock() */
     uint64_t                     slow;         /* likewise: etcd is too slow */
+    uint64_t                     took;         /* ms, the last write */
 } ngx_etcd_session_pause_t;
 
 

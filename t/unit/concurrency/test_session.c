@@ -395,23 +395,23 @@ test_session_outage(ngx_pool_t *pool)
 }
 
 
-/* Etcd takes as long for each write as a lease lasts: it gets few of them. */
+/*
+ * Etcd answers so many ms after each request, for a while or until there is a
+ * lease.  Returns the number of answers.
+ */
 
-static void
-test_session_slow(ngx_pool_t *pool)
+static ngx_uint_t
+test_session_serve(ngx_msec_t time, ngx_msec_t write)
 {
     ngx_uint_t                 ms, age, writes;
     ngx_etcd_grpc_stream_t    *call, *last;
     Etcd__LeaseGrantResponse   response;
 
-    call = test_session_start(pool, 2);
-    tap_expect(call != NULL);
-
     last = NULL;
     age = 0;
     writes = 0;
 
-    for (ms = 0; ms < TEST_SESSION_SLOW * 1000; ms++) {
+    for (ms = 0; ms < time && test_sessions.held == 0; ms++) {
         test_loop_pass(1);
 
         call = test_session_grant();
@@ -420,7 +420,7 @@ test_session_slow(ngx_pool_t *pool)
         age = (call == last) ? age + 1 : 0;
         last = call;
 
-        if (call == NULL || age < TEST_SESSION_WRITE) {
+        if (call == NULL || age < write) {
             continue;
         }
 
@@ -440,9 +440,47 @@ test_session_slow(ngx_pool_t *pool)
         test_etcd_answer(call, &response.base);
     }
 
+    return writes;
+}
+
+
+/* Etcd takes as long for each write as a lease lasts: it gets few of them. */
+
+static void
+test_session_slow(ngx_pool_t *pool)
+{
+    ngx_uint_t  writes;
+
+    tap_expect(test_session_start(pool, 2) != NULL);
+
+    writes = test_session_serve(TEST_SESSION_SLOW * 1000, TEST_SESSION_WRITE);
+
     tap_check(test_sessions.held == 0);
     tap_expect(writes > TEST_SESSION_SLOW / 20);
     tap_check(writes * TEST_SESSION_WRITE < TEST_SESSION_SLOW * 1000 / 2);
+}
+
+
+/* Locks wait: they have a lease soon after etcd is fast again. */
+
+static void
+test_session_fast(ngx_pool_t *pool)
+{
+    ngx_uint_t  i;
+
+    tap_expect(test_session_start(pool, 2) != NULL);
+
+    test_etcd.cluster->urgent = 1;
+
+    for (i = 0; i < 6; i++) {
+        (void) test_session_serve(30000 + i * 700, TEST_SESSION_WRITE);
+        tap_check(test_sessions.held == 0);
+
+        (void) test_session_serve(TEST_SESSION_WRITE * 2, 1);
+        tap_expect(test_sessions.held == 1);
+
+        test_sessions.held = 0;
+    }
 }
 
 
@@ -456,5 +494,6 @@ ngx_etcd_tap_test_t  test_session[] = {
     { "session: revocations without an answer", test_session_silence },
     { "session: outages in a row", test_session_outage },
     { "session: an etcd that is too slow", test_session_slow },
+    { "session: an etcd that was too slow", test_session_fast },
     { NULL, NULL }
 };
