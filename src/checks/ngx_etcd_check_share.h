@@ -152,6 +152,9 @@ typedef struct {
 /* The words of the status, by role; an empty one at the end. */
 extern ngx_str_t  ngx_etcd_check_share_words[];
 
+#define ngx_etcd_check_share_word(role)                                       \
+    ngx_etcd_check_share_words[ngx_min(role, NGX_ETCD_CHECK_OBSERVES)]
+
 /* Joins and leaves the campaigner. */
 void ngx_etcd_check_share_init(ngx_etcd_check_observer_t *observer);
 void ngx_etcd_check_share_done(ngx_etcd_check_observer_t *observer);

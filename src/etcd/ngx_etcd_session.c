@@ -352,9 +352,9 @@ ngx_etcd_session_granted(ngx_etcd_unary_t *unary, ngx_etcd_grpc_status_e status,
 
 
 /*
- * Waits until another lease may be requested.  If something waits for it, and
- * etcd was too slow, the last lease is revoked once more meanwhile: a write that
- * is prompt ends the pause.
+ * Waits until another lease may be requested.  If locks wait for it, and etcd
+ * was too slow, the last lease is revoked once more meanwhile: a write that is
+ * prompt ends the pause.
  */
 
 static void

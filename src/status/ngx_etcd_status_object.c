@@ -485,8 +485,7 @@ ngx_etcd_status_object_observer(ngx_etcd_status_upstream_t *upstream,
         return;
     }
 
-    upstream->observer.role = ngx_etcd_check_share_words[
-                                ngx_min(checks->role, NGX_ETCD_CHECK_OBSERVES)];
+    upstream->observer.role = ngx_etcd_check_share_word(checks->role);
 
     if (service->observed->len != 0) {
         upstream->observer.zone = *service->observed;
