@@ -180,13 +180,22 @@ with_lock_kill() {
 # ends this, and the processes that it has started.
 
 with_lock_watch() {
-    alarm=
     line=$4
-    trap 'kill -USR1 $alarm; exit 0' USR1
 
     while :; do
+
+        # The signal may come before the number of the process is known.
+
+        end=
+        trap 'end=1' USR1
         with_lock_alarm "$1" "$line" >/dev/null 4<&- &
         alarm=$!
+        trap 'kill -USR1 $alarm; exit 0' USR1
+
+        if [ "$end" ]; then
+            kill -USR1 "$alarm"
+            exit 0
+        fi
 
         read -r line <&4 && [ "$line" != lost ] || break
 
@@ -200,13 +209,16 @@ with_lock_watch() {
         fi
     done
 
-    trap 'kill -USR1 $alarm; exit 76' USR1
-
+    end=
+    trap 'end=1' USR1
     kill -USR1 "$alarm"
     with_lock_kill TERM "$2" "$3"
     sleep "${WITH_LOCK_GRACE:-5}" >/dev/null 4<&- &
     alarm=$!
+    trap 'kill -USR1 $alarm; exit 76' USR1
+    [ "$end" ] && kill -USR1 "$alarm"
     wait "$alarm"
+    [ "$end" ] && exit 76
     with_lock_kill KILL "$2" "$3"
     exit 76
 }
@@ -216,11 +228,13 @@ with_lock_watch() {
 # itself before.
 
 with_lock_alarm() {
-    nap=
-    trap 'kill -USR1 $nap; exit' USR1
+    end=
+    trap 'end=1' USR1
     left=${2##* }
     left=$((${left%%.*} - ${WITH_LOCK_MARGIN:-0}))
     sleep "$((left > 0 ? left : 0))" &
     nap=$!
+    trap 'kill -USR1 $nap; exit' USR1
+    [ "$end" ] && kill -USR1 "$nap"
     wait "$nap" && kill -KILL "$1"
 }

@@ -156,8 +156,9 @@ is($nginx->get('/soon')->{status}, 200,
    'the time is over: the request goes to the member that there is');
 is($nginx->count_log(qr/timed out waiting for a member of upstream "few"/), 1,
    'as the log says');
-ok(grep({ $_ eq "/soon 200 -\n" } $nginx->lines_of('access.log')),
-   'which is no refusal');
+ok(wait_for(sub {
+    grep { $_ eq "/soon 200 -\n" } $nginx->lines_of('access.log')
+}, 10), 'which is no refusal');
 $etcd->put('/few/2', $at[1]);
 
 my %statuses;
