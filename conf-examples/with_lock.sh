@@ -177,7 +177,7 @@ with_lock_kill() {
 
 
 # Reads what nginx sends: each line says how long the lock is still held.  USR1
-# ends this, and the processes that it has started.
+# ends this.
 
 with_lock_watch() {
     line=$4
@@ -190,16 +190,16 @@ with_lock_watch() {
         trap 'end=1' USR1
         with_lock_alarm "$1" "$line" >/dev/null 4<&- &
         alarm=$!
-        trap 'kill -USR1 $alarm; exit 0' USR1
+        trap 'kill -KILL $alarm; exit 0' USR1
 
         if [ "$end" ]; then
-            kill -USR1 "$alarm"
+            kill -KILL "$alarm"
             exit 0
         fi
 
         read -r line <&4 && [ "$line" != lost ] || break
 
-        kill -USR1 "$alarm"
+        kill -KILL "$alarm"
 
         # with_lock itself was killed, and the command has ended
 
@@ -211,30 +211,31 @@ with_lock_watch() {
 
     end=
     trap 'end=1' USR1
-    kill -USR1 "$alarm"
+    kill -KILL "$alarm"
     with_lock_kill TERM "$2" "$3"
     sleep "${WITH_LOCK_GRACE:-5}" >/dev/null 4<&- &
     alarm=$!
-    trap 'kill -USR1 $alarm; exit 76' USR1
-    [ "$end" ] && kill -USR1 "$alarm"
-    wait "$alarm"
+    trap 'kill -KILL $alarm; exit 76' USR1
     [ "$end" ] && exit 76
+    wait "$alarm"
     with_lock_kill KILL "$2" "$3"
     exit 76
 }
 
 
-# Ends curl after the seconds of a line "# held SECONDS", unless it is ended
-# itself before.
+# Ends curl after the seconds of a line "# held SECONDS", unless it is killed
+# before: a shell that has just begun may lose another signal.  What is left of
+# it then sleeps for a second.
 
 with_lock_alarm() {
-    end=
-    trap 'end=1' USR1
     left=${2##* }
     left=$((${left%%.*} - ${WITH_LOCK_MARGIN:-0}))
-    sleep "$((left > 0 ? left : 0))" &
-    nap=$!
-    trap 'kill -USR1 $nap; exit' USR1
-    [ "$end" ] && kill -USR1 "$nap"
-    wait "$nap" && kill -KILL "$1"
+    until=$(($(date +%s) + left))
+
+    while [ "$left" -gt 0 ] && [ "$(date +%s)" -lt "$until" ]; do
+        sleep 1
+        left=$((left - 1))
+    done
+
+    kill -KILL "$1"
 }

@@ -118,10 +118,14 @@ sub is_over {
 
     local $Test::Builder::Level = $Test::Builder::Level + 1;
 
-    return ok(wait_for(sub {
-               !grep { getpgrp($_) == $run->{pid} && is_running($_) }
-                   map { m{(\d+)$} } glob('/proc/[1-9]*')
-           }, 20, 'all to end'), $what);
+    my $left = sub {
+        return grep { getpgrp($_) == $run->{pid} && is_running($_) }
+               map { m{(\d+)$} } glob('/proc/[1-9]*');
+    };
+
+    return ok(wait_for(sub { !$left->() }, 20, 'all to end'), $what)
+        || diag(map { "left: $_ " . slurp("/proc/$_/cmdline") =~ tr/\0/ /r
+                      . "\n" } $left->());
 }
 
 
