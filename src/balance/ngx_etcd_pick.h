@@ -115,9 +115,7 @@ ngx_etcd_pick_init(ngx_etcd_pick_t *pick, ngx_etcd_table_t *table,
                              - offsetof(ngx_etcd_pick_t, peer));
 
     for (n = 0; table != NULL; table = table->conf->next) {
-        n += ngx_etcd_peer_group_tries(&table->near)
-             + ngx_etcd_peer_group_tries(&table->primary)
-             + ngx_etcd_peer_group_tries(&table->backup);
+        n += ngx_etcd_table_tries(table);
     }
 
     return n;

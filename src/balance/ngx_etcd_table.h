@@ -179,6 +179,13 @@ ngx_int_t ngx_etcd_table_work(ngx_etcd_table_t *table, uint64_t until);
     ((attr)->backup || (attr)->priority > (table)->priority)
 
 
+/* the number of peers that requests may try */
+#define ngx_etcd_table_tries(table)                                           \
+    (ngx_etcd_peer_group_tries(&(table)->near)                                \
+     + ngx_etcd_peer_group_tries(&(table)->primary)                           \
+     + ngx_etcd_peer_group_tries(&(table)->backup))
+
+
 /*
  * 1 if a further line of the upstream has members that requests may try, and
  * that are not in a panic of checks if "calm" is 1
@@ -194,14 +201,9 @@ ngx_etcd_table_spare(ngx_etcd_table_t *table, ngx_uint_t calm)
          line != NULL && line->conf != NULL;
          line = line->conf->next)
     {
-        if (ngx_etcd_peer_group_tries(&line->near) == 0
-            && ngx_etcd_peer_group_tries(&line->primary) == 0
-            && ngx_etcd_peer_group_tries(&line->backup) == 0)
+        if (ngx_etcd_table_tries(line) != 0
+            && (!calm || !line->set->checks.panic))
         {
-            continue;
-        }
-
-        if (!calm || !line->set->checks.panic) {
             return 1;
         }
     }
