@@ -208,6 +208,18 @@ ngx_etcd_check_share_say(ngx_etcd_check_observer_t *observer)
 }
 
 
+/* Takes the next word off a list. */
+
+static void
+ngx_etcd_check_share_next(ngx_str_t *list, ngx_str_t *word)
+{
+    if (!ngx_etcd_str_cut(list, ' ', word, list)) {
+        *word = *list;
+        list->len = 0;
+    }
+}
+
+
 /* The members of an address that is named. */
 
 static void
@@ -240,10 +252,7 @@ ngx_etcd_check_share_read(ngx_etcd_check_observer_t *observer, ngx_str_t *list)
     }
 
     while (list->len != 0) {
-        if (!ngx_etcd_str_cut(list, ' ', &name, list)) {
-            name = *list;
-            list->len = 0;
-        }
+        ngx_etcd_check_share_next(list, &name);
 
         if (ngx_etcd_address_shown(&member, &name) == NGX_OK) {
             ngx_etcd_slot_index_each(&observer->service->diff.index.slots,
@@ -277,10 +286,7 @@ ngx_etcd_check_share_agrees(ngx_etcd_check_observer_t *observer,
         return 1;
     }
 
-    if (!ngx_etcd_str_cut(list, ' ', &whom, list)) {
-        whom = *list;
-        list->len = 0;
-    }
+    ngx_etcd_check_share_next(list, &whom);
 
     here.data = buf;
     here.len = ngx_sprintf(buf, "=%ui:%xD", observer->slots->nmembers,
@@ -370,9 +376,7 @@ ngx_etcd_check_share_hear(ngx_etcd_check_observer_t *observer)
         return 0;
     }
 
-    if (!ngx_etcd_str_cut(&list, ' ', &number, &list)) {
-        list.len = 0;
-    }
+    ngx_etcd_check_share_next(&list, &number);
 
     agrees = ngx_etcd_check_share_agrees(observer, &list);
 
