@@ -14,8 +14,8 @@
 
 
 /*
- * nginx looks at the side of the stream that it reads from; a client of HTTP/3
- * whose request is complete can cancel the other one alone.
+ * nginx looks at the side of the stream that it reads from.  A client of HTTP/3
+ * that has sent its whole request may cancel the side that nginx writes to.
  */
 
 static void
