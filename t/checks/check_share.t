@@ -27,31 +27,8 @@ use constant { INTERVAL => 2, NGINXES => 3, MEMBERS => 6 };
 my $etcd = Etcd->new()->start();
 my @backends = Backend->start(map { "b$_" } 1 .. MEMBERS);
 
-my $config = <<'EOC';
-
-worker_processes 2;
-
-etcd {
-    endpoints %%ETCD%%;
-}
-
-http {
-    upstream api {
-        etcd_members /api/ max_fails=0;
-        etcd_check http interval=%%INTERVAL%%s timeout=500ms fails=2 rises=2
-                   fast=50ms jitter=0% panic=%%PANIC%% share=/observer/api
-                   zone=%%ZONE%%;
-    }
-
-    server {
-        listen 127.0.0.1:%%PORT%%;
-
-        location / { proxy_pass http://api; }
-        location /status { etcd_status; }
-    }
-}
-
-EOC
+my $config = SharedChecks::config('rises=2 jitter=0% panic=%%PANIC%%'
+    . ' share=/observer/api zone=%%ZONE%%', workers => 2);
 
 sub nginx {
     my (%set) = @_;

@@ -45,30 +45,8 @@ my $cluster = Cluster->new(3, places => [$net->places])->start();
 my $etcd = $cluster->any;
 my @backends = Far->start(map { "b$_" } 1 .. MEMBERS);
 
-my $config = <<'EOC';
-
-worker_processes 1;
-
-etcd {
-    endpoints %%ENDPOINTS%%;
-}
-
-http {
-    upstream api {
-        etcd_members /api/ max_fails=0;
-        etcd_check http interval=%%INTERVAL%%s timeout=500ms fails=2 rises=1
-                   fast=50ms panic=0% share=/observer/api;
-    }
-
-    server {
-        listen %%HOST%%:%%PORT%%;
-
-        location / { proxy_pass http://api; }
-        location /status { etcd_status; }
-    }
-}
-
-EOC
+my $config = SharedChecks::config('rises=1 panic=0% share=/observer/api',
+    endpoints => '%%ENDPOINTS%%', host => '%%HOST%%');
 
 sub nginx {
     return Nginx->new(@_)

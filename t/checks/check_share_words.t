@@ -29,30 +29,7 @@ my $etcd = Etcd->new()->start();
 my @backends = Backend->start(map { "b$_" } 1 .. 5);
 my ($sick, @others) = @backends;
 
-my $config = <<'EOC';
-
-worker_processes 1;
-
-etcd {
-    endpoints %%ETCD%%;
-}
-
-http {
-    upstream api {
-        etcd_members /api/ max_fails=0;
-        etcd_check http interval=%%INTERVAL%%s timeout=500ms fails=2 rises=2
-                   fast=50ms jitter=0% panic=0 share=/observer;
-    }
-
-    server {
-        listen 127.0.0.1:%%PORT%%;
-
-        location / { proxy_pass http://api; }
-        location /status { etcd_status; }
-    }
-}
-
-EOC
+my $config = SharedChecks::config('rises=2 jitter=0% panic=0 share=/observer');
 
 sub nginx {
     return Nginx->new(etcd => $etcd)

@@ -2,6 +2,9 @@ package SharedChecks;
 
 # Several nginxes that share the checks of an upstream "api" by "share=".
 #
+#     SharedChecks::config('share=/observer ...', workers => 2)
+#                         # a configuration with %%INTERVAL%%, %%PORT%%; also
+#                         # endpoints => '%%ETCD%%', host => '127.0.0.1'
 #     SharedChecks::role($nginx)                    # 'observes' and so on
 #     SharedChecks::roles(@nginxes)                 # 'observes follows'
 #     SharedChecks::state_of($nginx, $backend)
@@ -18,6 +21,40 @@ use Upstream;
 use Wait;
 
 our @EXPORT = qw(become role roles state_of upstream verdicts);
+
+
+sub config {
+    my ($parameters, %options) = @_;
+
+    my $workers = $options{workers} // 1;
+    my $endpoints = $options{endpoints} // '%%ETCD%%';
+    my $host = $options{host} // '127.0.0.1';
+
+    return <<"EOC";
+
+worker_processes $workers;
+
+etcd {
+    endpoints $endpoints;
+}
+
+http {
+    upstream api {
+        etcd_members /api/ max_fails=0;
+        etcd_check http interval=%%INTERVAL%%s timeout=500ms fails=2 fast=50ms
+                   $parameters;
+    }
+
+    server {
+        listen $host:%%PORT%%;
+
+        location / { proxy_pass http://api; }
+        location /status { etcd_status; }
+    }
+}
+
+EOC
+}
 
 
 sub upstream { Upstream->new($_[0], 'api') }
