@@ -128,10 +128,27 @@ ngx_etcd_verify_proved(ngx_etcd_verify_t *verify, uint64_t sent)
 
 
 static void
+ngx_etcd_verify_differs(ngx_etcd_verify_t *verify)
+{
+    ngx_etcd_cluster_t  *cluster;
+
+    cluster = verify->proof->cluster;
+    cluster->counts.resyncs++;
+
+    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
+                  "etcd cluster \"%V\": prefix \"%V\": the watch differs "
+                  "from etcd at revision %L, listing again",
+                  &cluster->conf->name, &verify->range->prefix,
+                  *verify->revision);
+
+    verify->differs(verify->data);
+}
+
+
+static void
 ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response)
 {
-    ngx_uint_t           comparable;
-    ngx_etcd_cluster_t  *cluster;
+    ngx_uint_t  comparable;
 
     ngx_etcd_verify_again(verify);
 
@@ -153,22 +170,14 @@ ngx_etcd_verify_behind(ngx_etcd_verify_t *verify, Etcd__RangeResponse *response)
             && response->header->revision > *verify->revision)
         {
             verify->awaited = response->header->revision;
+            verify->count = response->count;
             verify->asked = verify->sent;
         }
 
         return;
     }
 
-    cluster = verify->proof->cluster;
-    cluster->counts.resyncs++;
-
-    ngx_log_error(NGX_LOG_WARN, cluster->log, 0,
-                  "etcd cluster \"%V\": prefix \"%V\": the watch differs "
-                  "from etcd at revision %L, listing again",
-                  &cluster->conf->name, &verify->range->prefix,
-                  *verify->revision);
-
-    verify->differs(verify->data);
+    ngx_etcd_verify_differs(verify);
 }
 
 
@@ -389,13 +398,39 @@ ngx_etcd_verify_stop(ngx_etcd_verify_t *verify)
 
 
 void
+ngx_etcd_verify_counted(ngx_etcd_verify_t *verify, int64_t revision,
+    ngx_int_t change)
+{
+    if (verify != NULL && revision > verify->awaited) {
+        verify->count += change;
+    }
+}
+
+
+void
 ngx_etcd_verify_reached(ngx_etcd_verify_t *verify)
 {
-    if (verify != NULL
-        && verify->awaited != 0
-        && *verify->revision >= verify->awaited)
+    if (verify == NULL
+        || verify->awaited == 0
+        || *verify->revision < verify->awaited)
     {
+        return;
+    }
+
+    if (verify->count == *verify->nkeys) {
         ngx_etcd_verify_proved(verify, verify->asked);
+
+    } else {
+        ngx_etcd_verify_differs(verify);
+    }
+}
+
+
+void
+ngx_etcd_verify_anew(ngx_etcd_verify_t *verify)
+{
+    if (verify != NULL) {
+        verify->awaited = 0;
     }
 }
 

@@ -44,15 +44,15 @@
  * later key, and the number is that of the keys that the watch knows, then the
  * watch had reported everything that etcd had when the Range was SENT.
  * Otherwise the watch is behind, which is usual for a moment after a change:
- * the same is proved when the watch reaches the revision of the answer.
- * Meanwhile the Range is repeated, and the prefix is listed again if the watch
- * stays behind, or at once if the answer is of the watch's own revision: then
- * an event was lost.  This does not depend on progress notifications, finds
- * events that etcd has lost, and works through "etcd grpc-proxy", which asks
- * etcd for each linearizable Range.
+ * the same is proved when the watch reaches the revision of the answer, and
+ * knows as many keys there.  Meanwhile the Range is repeated, and the prefix is
+ * listed again if the watch stays behind, or at once if the number is wrong at
+ * the revision of the answer: then an event was lost.  This does not depend on
+ * progress notifications, finds events that etcd has lost, and works through
+ * "etcd grpc-proxy", which asks etcd for each linearizable Range.
  *
  * Two faults may hide each other, until the next Range: an event that etcd has
- * lost made the number wrong by as much as deletions do that are on their way.
+ * lost made the number wrong by as much as events do that are on their way.
  */
 
 
@@ -152,6 +152,8 @@ typedef struct {
     int64_t                      awaited;      /* *revision at which the
                                                   watch will have caught up;
                                                   0: none */
+    int64_t                      count;        /* keys at "awaited", and
+                                                  what changed after it */
     uint64_t                     asked;        /* when the Range for "awaited"
                                                   was sent */
 } ngx_etcd_verify_t;
@@ -193,8 +195,15 @@ void ngx_etcd_verify_start(ngx_etcd_verify_t *verify);
 /* The watch is not in force any more: no handler is called. */
 void ngx_etcd_verify_stop(ngx_etcd_verify_t *verify);
 
+/* *nkeys has changed by that, for an event of that revision. */
+void ngx_etcd_verify_counted(ngx_etcd_verify_t *verify, int64_t revision,
+    ngx_int_t change);
+
 /* The watch has reported all events up to *revision. */
 void ngx_etcd_verify_reached(ngx_etcd_verify_t *verify);
+
+/* All keys are counted anew. */
+void ngx_etcd_verify_anew(ngx_etcd_verify_t *verify);
 
 
 /*

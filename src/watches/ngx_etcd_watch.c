@@ -21,6 +21,7 @@ ngx_etcd_watch_begin(ngx_etcd_watch_t *watch)
     watch->resume.volume = 0;
     watch->nkeys = 0;
     watch->pieces.split = 0;
+    ngx_etcd_verify_anew(watch->verify);
     watch->list(watch);
 }
 
@@ -269,16 +270,16 @@ ngx_etcd_watch_events(void *data, Etcd__Event **events, size_t n)
 {
     ngx_etcd_watch_t *watch = data;
 
-    size_t  i;
+    size_t     i;
+    ngx_int_t  change;
 
     for (i = 0; i < n; i++) {
+        change = (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE)
+                 ? -1 : (events[i]->kv->version == 1);
 
-        if (events[i]->type == ETCD__EVENT__EVENT_TYPE__DELETE) {
-            watch->nkeys--;
-
-        } else if (events[i]->kv->version == 1) {
-            watch->nkeys++;
-        }
+        watch->nkeys += change;
+        ngx_etcd_verify_counted(watch->verify, events[i]->kv->mod_revision,
+                                change);
     }
 
     watch->events(watch, events, n, watch->revision);

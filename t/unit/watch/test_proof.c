@@ -335,11 +335,174 @@ test_quorum_nothing(ngx_pool_t *pool)
 }
 
 
+typedef struct {
+    ngx_etcd_verify_t  verify;
+    int64_t            revision;
+    int64_t            nkeys;
+    uint64_t           time;         /* verified as of it */
+    ngx_uint_t         differs;      /* times */
+} test_verify_t;
+
+
+static test_verify_t  test_verify;
+
+
+static ngx_uint_t
+test_verify_pending(void *data)
+{
+    return 0;
+}
+
+
+static void
+test_verify_verified(void *data, uint64_t time)
+{
+    test_verify.time = time;
+}
+
+
+static void
+test_verify_differs(void *data)
+{
+    test_verify.differs++;
+}
+
+
+static void
+test_verify_cleanup(void *data)
+{
+    ngx_etcd_verify_stop(&test_verify.verify);
+}
+
+
+/* A watch of so many keys at that revision, as far as it knows. */
+
+static ngx_int_t
+test_verify_init(ngx_pool_t *pool, int64_t revision, int64_t nkeys)
+{
+    ngx_etcd_verify_t  *verify;
+
+    if (test_quorum_init(pool) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_memzero(&test_verify, sizeof(test_verify_t));
+
+    test_verify.revision = revision;
+    test_verify.nkeys = nkeys;
+
+    verify = &test_verify.verify;
+
+    verify->proof = &test_quorum;
+    verify->range = &test_quorum.range;
+    verify->interval = 1000;
+    verify->revision = &test_verify.revision;
+    verify->nkeys = &test_verify.nkeys;
+    verify->pending = test_verify_pending;
+    verify->verified = test_verify_verified;
+    verify->differs = test_verify_differs;
+
+    test_alloc_cleanup(pool, test_verify_cleanup);
+
+    ngx_etcd_verify_start(verify);
+
+    return NGX_OK;
+}
+
+
+/* The answer to the next read: so many keys at that revision. */
+
+static ngx_int_t
+test_verify_answer(int64_t revision, int64_t count)
+{
+    Etcd__RangeResponse      range;
+    Etcd__ResponseHeader     header;
+    ngx_etcd_grpc_stream_t  *call;
+
+    call = test_quorum_next();
+
+    if (call == NULL) {
+        return NGX_ERROR;
+    }
+
+    etcd__response_header__init(&header);
+    header.cluster_id = 7;
+    header.revision = revision;
+
+    etcd__range_response__init(&range);
+    range.header = &header;
+    range.count = count;
+
+    test_etcd_answer(call, &range.base);
+
+    return NGX_OK;
+}
+
+
+/* The watch reports one event of that revision. */
+
+static void
+test_verify_event(int64_t revision, ngx_int_t change)
+{
+    test_verify.revision = revision;
+    test_verify.nkeys += change;
+
+    ngx_etcd_verify_counted(&test_verify.verify, revision, change);
+    ngx_etcd_verify_reached(&test_verify.verify);
+}
+
+
+/*
+ * A watch that was behind has as many keys as the answer when it comes to its
+ * revision, whatever comes later; or it lacks events.
+ */
+
+static void
+test_verify_awaited(ngx_pool_t *pool)
+{
+    uint64_t  sent;
+
+    tap_expect(test_verify_init(pool, 5, 2) == NGX_OK);
+
+    tap_expect(test_verify_answer(7, 3) == NGX_OK);
+    sent = test_verify.verify.sent;
+    tap_check(test_verify.time == 0 && test_verify.differs == 0);
+
+    test_loop_pass(10);
+    test_verify_event(6, 1);
+    tap_check(test_verify.time == 0);
+
+    test_verify_event(8, -1);
+    tap_check(test_verify.time == sent && test_verify.differs == 0);
+
+    /* the event of revision 9 is lost, and a later one makes up for it */
+
+    tap_expect(test_verify_answer(10, 3) == NGX_OK);
+    test_verify_event(11, 1);
+    tap_check(test_verify.time == sent && test_verify.differs == 1);
+}
+
+
+/* Keys that are counted anew say nothing of what was awaited. */
+
+static void
+test_verify_anew(ngx_pool_t *pool)
+{
+    tap_expect(test_verify_init(pool, 5, 2) == NGX_OK);
+    tap_expect(test_verify_answer(7, 3) == NGX_OK);
+    ngx_etcd_verify_anew(&test_verify.verify);
+    test_verify_event(8, -1);
+    tap_check(test_verify.time == 0 && test_verify.differs == 0);
+}
+
+
 ngx_etcd_tap_test_t  test_proof[] = {
     { "proof: watches in force", test_proof_proofs },
     { "proof: requests for progress", test_proof_requested },
     { "proof: answers to reads", test_quorum_answers },
     { "proof: no answer to a read", test_quorum_silence },
     { "proof: nothing to read", test_quorum_nothing },
+    { "proof: a watch that catches up", test_verify_awaited },
+    { "proof: keys counted anew", test_verify_anew },
     { NULL, NULL }
 };
