@@ -39,6 +39,11 @@ etcd {
 }
 
 http {
+
+    # as in conf-examples/lock-serve.conf
+
+    request_pool_size 7k;
+
     server {
         listen 127.0.0.1:%%PORT%%;
 
@@ -120,11 +125,11 @@ my ($n, $seconds, $ends) = (CONNECTIONS, SECONDS, ENDS);
 
 publish('Connections that are locks', <<"END",
 One worker with $n connections of etcd_lock_serve, which get a comment every 15
-seconds: memory for each, in kB, and the CPU time of the worker in $seconds
-seconds, in percent of one CPU. They hold the permits of one lock, or a lock
-each. Then $ends clients leave one after the other: milliseconds from the end of
-the connection until another client of etcd sees that the key is gone, p50 and
-p99.
+seconds, and `request_pool_size 7k`: memory for each, in kB, and the CPU time of
+the worker in $seconds seconds, in percent of one CPU. They hold the permits of
+one lock, or a lock each. Then $ends clients leave one after the other:
+milliseconds from the end of the connection until another client of etcd sees
+that the key is gone, p50 and p99.
 END
     table(['locks', 'kB each', 'CPU, %', 'key gone, p50', 'p99'],
           measure('permits', '/permits', sub { ('', '') }),
