@@ -63,7 +63,8 @@ typedef struct {
  */
 
 struct ngx_etcd_peer_s {
-    uint32_t                     refs;
+    unsigned                     refs:24;
+    unsigned                     socklen:8;
     uint32_t                     uid;
     uint32_t                     latency;          /* at "measured" */
     unsigned                     index:31;         /* of its slot */
@@ -77,7 +78,9 @@ struct ngx_etcd_peer_s {
     uint64_t                     create_revision;
     uint64_t                     mod_revision;
     ngx_etcd_member_attr_t       attr;
-    socklen_t                    socklen;
+    uint32_t                     measured;         /* the end of
+                                                      ngx_current_msec; 0:
+                                                      never */
 
     /* the state of balancing in this worker */
 
@@ -86,7 +89,6 @@ struct ngx_etcd_peer_s {
     uint32_t                     weight;           /* effective, in units; 0:
                                                       unused */
     ngx_etcd_deficit_t           deficit;
-    ngx_msec_t                   measured;
     ngx_etcd_eevdf_link_t        eevdf;
     ngx_etcd_weighted_tree_t    *weighted;
     ngx_etcd_share_t            *share;            /* in the ring */

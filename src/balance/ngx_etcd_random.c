@@ -53,10 +53,10 @@ const ngx_etcd_method_t  ngx_etcd_random_method = {
 static ngx_inline uint64_t
 ngx_etcd_ewma_latency(ngx_etcd_peer_t *peer, ngx_msec_t now)
 {
-    uint64_t    latency;
-    ngx_msec_t  elapsed;
+    uint64_t  latency;
+    uint32_t  elapsed;
 
-    elapsed = now - peer->measured;
+    elapsed = (uint32_t) now - peer->measured;
 
     if (elapsed >= NGX_ETCD_EWMA_HALF * 32) {
         return 0;
@@ -141,7 +141,7 @@ ngx_etcd_ewma_measure(ngx_etcd_peer_group_t *group, ngx_etcd_peer_t *peer,
                                 / peer->latency;
     }
 
-    peer->measured = now;
+    peer->measured = (uint32_t) now;
 
     group->latency = (group->latency == 0)
                     ? latency

@@ -42,9 +42,9 @@ typedef struct {
                                                   */
     /* private */
 
+    unsigned                     held:1;
     uint32_t                     generation;   /* of the last list with the
                                                   key */
-    unsigned                     held:1;
 } ngx_etcd_mirror_entry_t;
 
 

@@ -429,7 +429,8 @@ sub probe {
                 my $answer = Http->new($port, timeout => 60)
                                  ->post('/v3/kv/range', '{"key":"AA=="}');
 
-                print $file join(' ', $sent, time() - $sent), "\n"
+                print $file join(' ', $sent, time() - $sent,
+                                 $answer->{status}), "\n"
                     if $answer->{status} != 0;
             }
 
@@ -443,7 +444,8 @@ sub probe {
 }
 
 
-# p50 and the longest
+# p50, the longest, the first that etcd answered, and the longest of those that
+# were sent after it: etcd that has just started has no leader
 
 sub probed {
     my ($probe) = @_;
@@ -453,9 +455,16 @@ sub probed {
     CORE::kill('KILL', $probe->{pid});
     waitpid($probe->{pid}, 0);
 
-    my @took = map { (split)[1] } split(/\n/, slurp($probe->{log}));
+    my @reads = map { [split] } split(/\n/, slurp($probe->{log}));
+    my @took = map { $_->[1] } @reads;
 
-    return @took ? (median(@took), max(@took)) : ($last, $last);
+    return ($last) x 4 if !@took;
+
+    shift @reads while @reads && $reads[0][2] != 200;
+
+    my ($first, @later) = map { $_->[1] } @reads;
+
+    return (median(@took), max(@took), $first // $last, max(0, @later));
 }
 
 
