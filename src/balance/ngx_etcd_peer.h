@@ -63,7 +63,8 @@ typedef struct {
  */
 
 struct ngx_etcd_peer_s {
-    unsigned                     refs:24;
+    unsigned                     refs:24;          /* a worker has fewer
+                                                      connections */
     unsigned                     socklen:8;
     uint32_t                     uid;
     uint32_t                     latency;          /* at "measured" */
