@@ -17,7 +17,7 @@ use MIME::Base64 qw(decode_base64url encode_base64url);
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
-use Bench qw(median memory slurp);
+use Bench qw(memory slurp);
 use Cluster;
 use Finish;
 use Http;
@@ -444,8 +444,8 @@ sub probe {
 }
 
 
-# p50, the longest, the first that etcd answered, and the longest of those that
-# were sent after it: etcd that has just started has no leader
+# The longest, the first that etcd answered, and the longest of those that were
+# sent after it: etcd that has just started has no leader.
 
 sub probed {
     my ($probe) = @_;
@@ -458,13 +458,13 @@ sub probed {
     my @reads = map { [split] } split(/\n/, slurp($probe->{log}));
     my @took = map { $_->[1] } @reads;
 
-    return ($last) x 4 if !@took;
+    return ($last) x 3 if !@took;
 
     shift @reads while @reads && $reads[0][2] != 200;
 
     my ($first, @later) = map { $_->[1] } @reads;
 
-    return (median(@took), max(@took), $first // $last, max(0, @later));
+    return (max(@took), $first // $last, max(0, @later));
 }
 
 

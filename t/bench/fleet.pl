@@ -118,7 +118,7 @@ sub start_of {
         $fleet->start($n);
         $at = $fleet->wait_all('synced', PATIENCE);
     });
-    my (undef, $longest) = Fleet::probed($probe);
+    my ($longest) = Fleet::probed($probe);
     my $logins = sum(0, values %{ $fleet->calls('Authenticate') });
     my @ms = Fleet::ms_at(undef, $fleet->histogram('waited'), 50, 100);
 
@@ -144,7 +144,7 @@ sub return_of {
     my $cpu = etcd_cpu($fleet, sub {
         $at = $fleet->wait_all('synced', PATIENCE, $begun);
     });
-    my (undef, undef, $first, $later) = Fleet::probed($probe);
+    my (undef, $first, $later) = Fleet::probed($probe);
     my $logins = sum(0, values %{ $fleet->calls('Authenticate') });
 
     return (seconds($at->{50}), seconds($at->{100}), sprintf('%.1f', $cpu),
