@@ -79,12 +79,12 @@ struct ngx_etcd_peer_s {
     uint64_t                     create_revision;
     uint64_t                     mod_revision;
     ngx_etcd_member_attr_t       attr;
-    uint32_t                     measured;         /* the end of
-                                                      ngx_current_msec; 0:
-                                                      never */
 
     /* the state of balancing in this worker */
 
+    uint32_t                     measured;         /* the end of
+                                                      ngx_current_msec; 0:
+                                                      never */
     ngx_etcd_peer_group_t       *group;            /* current or last one */
     uint32_t                     pos;              /* in its peer group */
     uint32_t                     weight;           /* effective, in units; 0:

@@ -52,7 +52,9 @@
  * "etcd grpc-proxy", which asks etcd for each linearizable Range.
  *
  * Two faults may hide each other, until the next Range: an event that etcd has
- * lost made the number wrong by as much as events do that are on their way.
+ * lost made the number wrong by as much as events do that are on their way.  A
+ * watch that has passed the revision of an answer before it came is believed:
+ * the number that it had there is not known any more.
  */
 
 
