@@ -317,7 +317,7 @@ static void
 ngx_etcd_index_clear(ngx_etcd_index_t *index, ngx_etcd_key_t *key)
 {
     while (key->regs != NULL) {
-        ngx_etcd_index_remove(index, key, key->regs);
+        ngx_etcd_index_remove(index, key, &key->regs);
     }
 
     ngx_etcd_member_host_mark(key->hosts);
@@ -361,7 +361,7 @@ ngx_etcd_index_destroy(ngx_etcd_index_t *index)
     }
 
     while (index->statics != NULL) {
-        ngx_etcd_index_remove(index, NULL, index->statics);
+        ngx_etcd_index_remove(index, NULL, &index->statics);
     }
 
     ngx_etcd_hash_table_done(&index->keys);
@@ -552,7 +552,6 @@ ngx_etcd_index_inherit(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     key->invalid = gone->invalid;
 
     if (key->regs != NULL) {
-        key->regs->link = &key->regs;
         index->live++;
     }
 
@@ -662,11 +661,11 @@ ngx_etcd_index_renew(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
 
 uint32_t
 ngx_etcd_index_remove(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg)
+    ngx_etcd_reg_t **link)
 {
     uint32_t  shown;
 
-    shown = ngx_etcd_slot_index_remove(&index->slots, reg);
+    shown = ngx_etcd_slot_index_remove(&index->slots, link);
 
     if (key == NULL) {
         return shown;

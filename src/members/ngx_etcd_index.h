@@ -154,11 +154,12 @@ ngx_etcd_reg_t *ngx_etcd_index_reg(ngx_etcd_index_t *index, ngx_etcd_key_t *key,
     u_char *sockaddr, socklen_t socklen);
 
 /*
- * Removes a registration of a key, or of the static servers (NULL).  Returns
- * the entry that its slot shows then, or 0.
+ * Removes the registration that *link points to: a part of the list of a key,
+ * or of the static servers (NULL).  Returns the entry that its slot shows then,
+ * or 0.
  */
 uint32_t ngx_etcd_index_remove(ngx_etcd_index_t *index,
-    ngx_etcd_key_t *key, ngx_etcd_reg_t *reg);
+    ngx_etcd_key_t *key, ngx_etcd_reg_t **link);
 
 
 #endif /* _NGX_ETCD_INDEX_H_INCLUDED_ */

@@ -289,21 +289,21 @@ ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
 }
 
 
-/* Removes a registration of a key, or a static server (NULL). */
+/* Removes the registration of a key, or the static server (NULL), at *link. */
 
 static ngx_int_t
 ngx_etcd_member_diff_drop(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
-    ngx_etcd_reg_t *reg, uint64_t revision)
+    ngx_etcd_reg_t **link, uint64_t revision)
 {
     ngx_etcd_op_t  *op;
 
-    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_REMOVE, reg->slot,
-                                 reg->entry, revision);
+    op = ngx_etcd_member_diff_op(diff, NGX_ETCD_OP_REMOVE, (*link)->slot,
+                                 (*link)->entry, revision);
     if (op == NULL) {
         return NGX_ERROR;
     }
 
-    op->shown = ngx_etcd_index_remove(&diff->index, key, reg);
+    op->shown = ngx_etcd_index_remove(&diff->index, key, link);
 
     return NGX_OK;
 }
@@ -315,7 +315,7 @@ ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 {
     ngx_int_t           rc;
     ngx_uint_t          i;
-    ngx_etcd_reg_t     *reg, *next;
+    ngx_etcd_reg_t     *reg, **link;
     ngx_etcd_member_t  *member;
 
     for (reg = key->regs; reg != NULL; reg = reg->next) {
@@ -341,14 +341,16 @@ ngx_etcd_member_diff_members(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key,
 
     ngx_etcd_member_host_sweep(&key->hosts);
 
-    for (reg = key->regs; reg != NULL; reg = next) {
-        next = reg->next;
+    link = &key->regs;
 
-        if (reg->seen) {
+    while (*link != NULL) {
+
+        if ((*link)->seen) {
+            link = &(*link)->next;
             continue;
         }
 
-        if (ngx_etcd_member_diff_drop(diff, key, reg, kv->mod_revision)
+        if (ngx_etcd_member_diff_drop(diff, key, link, kv->mod_revision)
             != NGX_OK)
         {
             return NGX_ERROR;
@@ -610,7 +612,7 @@ void
 ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
 {
     ngx_uint_t          i;
-    ngx_etcd_reg_t     *reg, *next;
+    ngx_etcd_reg_t    **link;
     ngx_etcd_member_t  *member;
 
     member = diff->statics->elts;
@@ -623,15 +625,18 @@ ngx_etcd_member_diff_statics(ngx_etcd_member_diff_t *diff)
         }
     }
 
-    for (reg = diff->index.statics; reg != NULL; reg = next) {
-        next = reg->next;
+    link = &diff->index.statics;
 
-        if (reg->seen) {
-            reg->seen = 0;
+    while (*link != NULL) {
+
+        if ((*link)->seen) {
+            (*link)->seen = 0;
+
+        } else if (ngx_etcd_member_diff_drop(diff, NULL, link, 0) == NGX_OK) {
             continue;
         }
 
-        (void) ngx_etcd_member_diff_drop(diff, NULL, reg, 0);
+        link = &(*link)->next;
     }
 }
 

@@ -316,12 +316,6 @@ ngx_etcd_slot_index_add(ngx_etcd_slot_index_t *slots, void *key,
     }
 
     reg->next = *list;
-    reg->link = list;
-
-    if (reg->next != NULL) {
-        reg->next->link = &reg->next;
-    }
-
     *list = reg;
 
     if (slots->selected == list) {
@@ -440,15 +434,13 @@ ngx_etcd_slot_index_release(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
 
 
 uint32_t
-ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t *reg)
+ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **link)
 {
-    uint32_t  shown;
+    uint32_t         shown;
+    ngx_etcd_reg_t  *reg;
 
-    *reg->link = reg->next;
-
-    if (reg->next != NULL) {
-        reg->next->link = reg->link;
-    }
+    reg = *link;
+    *link = reg->next;
 
     if (slots->selected != NULL && *slots->selected == NULL) {
         slots->selected = NULL;

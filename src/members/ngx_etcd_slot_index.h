@@ -34,7 +34,6 @@ struct ngx_etcd_reg_s {
     ngx_etcd_node_t                  node;      /* in address->newest; first */
     uint64_t                         revision;
     ngx_etcd_reg_t                  *next;
-    ngx_etcd_reg_t                 **link;      /* pointer to this one */
     ngx_etcd_slot_address_t         *address;
     void                            *key;       /* the ngx_etcd_key_t, which
                                                    begins with its name; NULL: a
@@ -134,11 +133,12 @@ void ngx_etcd_slot_index_renew(ngx_etcd_slot_index_t *slots,
 ngx_etcd_reg_t *ngx_etcd_slot_index_newest(ngx_etcd_slot_address_t *address);
 
 /*
- * Frees a registration.  Returns the entry that its slot shows then; 0: the
- * slot is free.
+ * Frees the registration that *link, a part of a list, points to: it points to
+ * the next one then.  Returns the entry that its slot shows then; 0: the slot
+ * is free.
  */
 uint32_t ngx_etcd_slot_index_remove(ngx_etcd_slot_index_t *slots,
-    ngx_etcd_reg_t *reg);
+    ngx_etcd_reg_t **link);
 
 /*
  * Prepares to find registrations of a list; NULL: of none, as before a list is

@@ -102,7 +102,7 @@ ngx_etcd_unit_delete(ngx_etcd_unit_keys_t *keys, ngx_etcd_key_t *key,
 
     op = ngx_etcd_unit_op(keys, NGX_ETCD_OP_REMOVE, reg->slot, reg->entry,
                           revision);
-    op->shown = ngx_etcd_index_remove(&keys->index, key, reg);
+    op->shown = ngx_etcd_index_remove(&keys->index, key, &key->regs);
 }
 
 
@@ -687,6 +687,7 @@ ngx_etcd_unit_leave(ngx_etcd_unit_keys_t *keys)
 {
     ngx_str_t           name;
     ngx_etcd_key_t     *key;
+    ngx_etcd_reg_t    **link, *reg;
     ngx_etcd_member_t   member;
 
     ngx_str_set(&name, "0");
@@ -694,10 +695,12 @@ ngx_etcd_unit_leave(ngx_etcd_unit_keys_t *keys)
     key = ngx_etcd_index_find(&keys->index, &name);
     ngx_etcd_unit_member(&member, 0, 1);
 
-    (void) ngx_etcd_index_remove(&keys->index, key,
-                                 ngx_etcd_index_reg(&keys->index, key,
-                                                    (u_char *) &member.sockaddr,
-                                                    member.socklen));
+    reg = ngx_etcd_index_reg(&keys->index, key, (u_char *) &member.sockaddr,
+                             member.socklen);
+
+    for (link = &key->regs; *link != reg; link = &(*link)->next) { /* void */ }
+
+    (void) ngx_etcd_index_remove(&keys->index, key, link);
 }
 
 
