@@ -10,6 +10,7 @@
 #include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_member.h>
 #include <ngx_etcd_slot_index.h>
+#include <ngx_etcd_str.h>
 
 
 /* An address in use; all its registrations have its slot. */
@@ -226,17 +227,23 @@ ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots, ngx_etcd_zone_t *zone,
 }
 
 
-/* The same bytes with another create_revision are another registration. */
+/*
+ * FNV-1a of 64 bits.  The same bytes with another create_revision are another
+ * registration.
+ */
 
 uint64_t
 ngx_etcd_slot_index_hash(u_char *payload, size_t len, uint64_t create_revision)
 {
-    ngx_str_t  bytes;
+    uint64_t  hash;
 
-    bytes.data = payload;
-    bytes.len = len;
+    hash = 0xcbf29ce484222325;
 
-    return ngx_etcd_siphash(&bytes) + create_revision;
+    while (len-- != 0) {
+        hash = (hash ^ *payload++) * 0x100000001b3;
+    }
+
+    return hash + create_revision;
 }
 
 
@@ -357,17 +364,27 @@ ngx_etcd_slot_index_find(ngx_etcd_slot_index_t *slots, ngx_etcd_reg_t **list,
     u_char *sockaddr, socklen_t socklen)
 {
     ngx_str_t                 bytes;
+    ngx_etcd_reg_t           *reg;
     ngx_etcd_slot_address_t  *address;
 
-    if (*list == NULL) {
+    reg = *list;
+
+    if (reg == NULL) {
         return NULL;
+    }
+
+    bytes = ngx_etcd_slot_index_bytes(sockaddr, socklen);
+
+    /* most keys register one address */
+
+    if (reg->next == NULL) {
+        return ngx_etcd_str_equal(&reg->address->bytes, &bytes) ? reg : NULL;
     }
 
     if (slots->selected != list) {
         ngx_etcd_slot_index_select(slots, list);
     }
 
-    bytes = ngx_etcd_slot_index_bytes(sockaddr, socklen);
     address = ngx_etcd_hash_table_find(&slots->addresses, &bytes);
 
     return (address != NULL) ? address->selected : NULL;

@@ -94,7 +94,11 @@ ngx_int_t ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots,
     ngx_etcd_zone_t *zone, ngx_uint_t force, u_char *sockaddr,
     socklen_t socklen, uint32_t *slot);
 
-/* Of what a registration says; init() was called before. */
+/*
+ * Of what a registration says.  A change of a single byte always changes the
+ * hash, so that nothing which a value says can hide a key that drains; a writer
+ * who makes two values that hash alike could as well not write the second.
+ */
 uint64_t ngx_etcd_slot_index_hash(u_char *payload, size_t len,
     uint64_t create_revision);
 
