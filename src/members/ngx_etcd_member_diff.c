@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_alloc.h>
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_drain.h>
@@ -20,12 +21,12 @@ ngx_etcd_member_diff_batch(ngx_etcd_member_diff_t *diff)
 
     batch = &diff->batch;
 
-    if (batch->pool != NULL) {
-        ngx_destroy_pool(batch->pool);
-        batch->pool = NULL;
+    if (batch->ops.elts != NULL) {
+        ngx_free(batch->ops.elts);
     }
 
-    batch->ops.nelts = 0;
+    ngx_memzero(&batch->ops, sizeof(ngx_array_t));
+
     batch->done = 0;
     batch->changed = 0;
 }
@@ -252,31 +253,29 @@ static ngx_etcd_op_t *
 ngx_etcd_member_diff_op(ngx_etcd_member_diff_t *diff, ngx_etcd_op_e op,
     uint32_t slot, uint32_t old, uint64_t revision)
 {
-    ngx_etcd_op_t                 *o;
-    ngx_etcd_member_diff_batch_t  *batch;
+    void           *elts;
+    ngx_uint_t      n;
+    ngx_array_t    *ops;
+    ngx_etcd_op_t  *o;
 
-    batch = &diff->batch;
+    ops = &diff->batch.ops;
 
-    if (batch->pool == NULL) {
-        batch->pool = ngx_create_pool(1024, diff->log);
+    if (ops->nelts == ops->nalloc) {
+        n = ops->nalloc ? 2 * ops->nalloc : 4;
 
-        if (batch->pool == NULL) {
+        elts = ngx_etcd_alloc_grow(ops->elts,
+                                   ops->nelts * sizeof(ngx_etcd_op_t),
+                                   n * sizeof(ngx_etcd_op_t), diff->log);
+        if (elts == NULL) {
             diff->broken = 1;
             return NULL;
         }
 
-        /* the pool has room for the first ones */
-
-        (void) ngx_array_init(&batch->ops, batch->pool, 4,
-                              sizeof(ngx_etcd_op_t));
+        ops->elts = elts;
+        ops->nalloc = n;
     }
 
-    o = ngx_array_push(&batch->ops);
-
-    if (o == NULL) {
-        diff->broken = 1;
-        return NULL;
-    }
+    o = (ngx_etcd_op_t *) ops->elts + ops->nelts++;
 
     o->op = op;
     o->slot = slot;
@@ -653,7 +652,7 @@ ngx_etcd_member_diff_remove(ngx_etcd_member_diff_t *diff, ngx_etcd_key_t *key)
     }
 
     while (key->regs != NULL) {
-        if (ngx_etcd_member_diff_drop(diff, key, key->regs,
+        if (ngx_etcd_member_diff_drop(diff, key, &key->regs,
                                       diff->batch.revision)
             != NGX_OK)
         {

@@ -28,8 +28,8 @@ typedef struct ngx_etcd_member_diff_s  ngx_etcd_member_diff_t;
 /* The operations that make the set equal to what is known. */
 
 typedef struct {
-    ngx_pool_t                  *pool;          /* NULL: there are none */
-    ngx_array_t                  ops;           /* of ngx_etcd_op_t */
+    ngx_array_t                  ops;           /* of ngx_etcd_op_t; without a
+                                                   pool, elts may be NULL */
     ngx_uint_t                   done;          /* of ops, published */
     ngx_uint_t                   changed;       /* by the published ones */
     uint64_t                     revision;      /* 0: not known */
