@@ -40,8 +40,7 @@ ngx_etcd_peer_create(ngx_etcd_slot_t *slot, ngx_etcd_member_pack_t *record,
     peer->name.len = record->name.len;
     p = ngx_cpymem(p, record->name.data, record->name.len);
 
-    peer->key.data = p;
-    peer->key.len = entry->key_len;
+    peer->key_len = entry->key_len;
     ngx_memcpy(p, ngx_etcd_entry_key(entry), entry->key_len);
 
     ngx_queue_init(&peer->users);

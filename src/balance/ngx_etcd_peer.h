@@ -75,18 +75,18 @@ struct ngx_etcd_peer_s {
                                                       none */
     ngx_etcd_member_outcome_t   *outcome;          /* likewise */
     ngx_str_t                    name;
-    ngx_str_t                    key;              /* empty: a static server */
     uint64_t                     create_revision;
     uint64_t                     mod_revision;
     ngx_etcd_member_attr_t       attr;
+    uint32_t                     key_len;          /* 0: a static server */
 
     /* the state of balancing in this worker */
 
     uint32_t                     measured;         /* the end of
                                                       ngx_current_msec; 0:
                                                       never */
-    ngx_etcd_peer_group_t       *group;            /* current or last one */
     uint32_t                     pos;              /* in its peer group */
+    ngx_etcd_peer_group_t       *group;            /* current or last one */
     uint32_t                     weight;           /* effective, in units; 0:
                                                       unused */
     ngx_etcd_deficit_t           deficit;
@@ -102,8 +102,20 @@ struct ngx_etcd_peer_s {
 };
 
 
-/* the address of "socklen" bytes follows the peer */
+/* the address of "socklen" bytes, the name and the key follow the peer */
 #define ngx_etcd_peer_sockaddr(peer)  ((struct sockaddr *) ((peer) + 1))
+
+
+static ngx_inline ngx_str_t
+ngx_etcd_peer_key(ngx_etcd_peer_t *peer)
+{
+    ngx_str_t  key;
+
+    key.len = peer->key_len;
+    key.data = peer->name.data + peer->name.len;
+
+    return key;
+}
 
 
 /*

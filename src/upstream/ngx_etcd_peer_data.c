@@ -242,6 +242,7 @@ ngx_etcd_pin_read(ngx_etcd_peer_data_t *pd)
 ngx_uint_t
 ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
 {
+    ngx_str_t         key, former;
     ngx_etcd_peer_t  *peer, *pinned;
 
     pinned = pd->pin.peer;
@@ -258,8 +259,11 @@ ngx_etcd_pin_leads(ngx_etcd_peer_data_t *pd)
 
     /* a changed peer gets a new object: compare what identifies a leader */
 
+    key = ngx_etcd_peer_key(peer);
+    former = ngx_etcd_peer_key(pinned);
+
     return peer->create_revision == pinned->create_revision
-           && ngx_etcd_str_equal(&peer->key, &pinned->key)
+           && ngx_etcd_str_equal(&key, &former)
            && ngx_cmp_sockaddr(ngx_etcd_peer_sockaddr(peer), peer->socklen,
                                ngx_etcd_peer_sockaddr(pinned), pinned->socklen,
                                1)

@@ -68,12 +68,15 @@ static ngx_int_t
 ngx_etcd_variable_member_key(ngx_str_t *name, ngx_etcd_peer_t *peer,
     ngx_variable_value_t *v, ngx_pool_t *pool)
 {
-    if (peer == NULL || peer->key.len == 0) {
+    ngx_str_t  key;
+
+    if (peer == NULL || peer->key_len == 0) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    ngx_etcd_variable_value(name, v, peer->key.data, peer->key.len);
+    key = ngx_etcd_peer_key(peer);
+    ngx_etcd_variable_value(name, v, key.data, key.len);
 
     return NGX_OK;
 }
