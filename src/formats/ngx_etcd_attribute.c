@@ -106,7 +106,7 @@ ngx_etcd_field_t  ngx_etcd_attribute_fields[] = {
  * have fewer members, and comparing is cheaper than a lookup.
  */
 
-void
+ngx_uint_t
 ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     ngx_etcd_field_t *fields, json_t *node)
 {
@@ -115,7 +115,10 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     u_char            *name;
     json_t            *value;
     ngx_str_t          rest;
+    ngx_uint_t         known, others;
     ngx_etcd_field_t  *field;
+
+    others = 0;
 
     for (iter = json_object_iter(node);
          iter != NULL;
@@ -123,6 +126,7 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     {
         name = (u_char *) json_object_iter_key(iter);
         len = json_object_iter_key_len(iter);
+        known = 0;
 
         for (field = fields; field->path.data != NULL; field++) {
 
@@ -131,6 +135,7 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
                 continue;
             }
 
+            known = 1;
             value = ngx_etcd_json_pointer_get(json_object_iter_value(iter),
                                               &rest);
 
@@ -138,7 +143,11 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
                 ngx_etcd_attribute_value(d, member, field, value);
             }
         }
+
+        others += !known;
     }
+
+    return others;
 }
 
 

@@ -507,7 +507,7 @@ ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer)
 
 
 ngx_uint_t
-ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name, size_t len,
+ngx_etcd_json_pointer_first(const ngx_str_t *pointer, u_char *name, size_t len,
     ngx_str_t *rest)
 {
     u_char  *p, *last, c;

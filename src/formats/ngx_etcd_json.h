@@ -112,12 +112,34 @@ char *ngx_etcd_json_pointer_check(ngx_str_t *pointer);
  */
 json_t *ngx_etcd_json_pointer_get(json_t *value, const ngx_str_t *pointer);
 
+ngx_uint_t ngx_etcd_json_pointer_first(const ngx_str_t *pointer, u_char *name,
+    size_t len, ngx_str_t *rest);
+
+
 /*
  * Returns 1 if the first step of a non-empty pointer is that name; rest is
  * the remaining pointer.
  */
-ngx_uint_t ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name,
-    size_t len, ngx_str_t *rest);
+
+static ngx_inline ngx_uint_t
+ngx_etcd_json_pointer_begins(const ngx_str_t *pointer, u_char *name, size_t len,
+    ngx_str_t *rest)
+{
+    u_char  c;
+
+    /* most names and pointers differ in their first character */
+
+    if (len != 0 && pointer->len > 1) {
+        c = pointer->data[1];
+
+        if (c != name[0] && c != '~') {
+            return 0;
+        }
+    }
+
+    return ngx_etcd_json_pointer_first(pointer, name, len, rest);
+}
+
 
 /* Returns the pointer as shown in a reason: a single step as a field name. */
 char *ngx_etcd_json_pointer_name(const ngx_str_t *pointer);

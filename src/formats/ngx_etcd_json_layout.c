@@ -425,6 +425,7 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
     ngx_etcd_url_t *url)
 {
     ngx_int_t                      rc;
+    ngx_uint_t                     others;
     const ngx_str_t               *path;
     ngx_etcd_member_t             *member;
     const ngx_etcd_json_layout_t  *layout;
@@ -459,11 +460,13 @@ ngx_etcd_layout_add(ngx_etcd_decode_t *d, json_t *node,
     member->attr.priority = layout->priority;
     member->attr.near = d->near;
 
-    if (layout->closed) {
+    others = ngx_etcd_attribute_read(d, member, layout->fields, node);
+
+    /* a single other one is the address */
+
+    if (layout->closed && others > 1) {
         ngx_etcd_layout_fields(d, node);
     }
-
-    ngx_etcd_attribute_read(d, member, layout->fields, node);
 
     return NGX_OK;
 }
