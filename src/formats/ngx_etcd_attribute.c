@@ -128,7 +128,7 @@ ngx_etcd_attribute_read(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
         len = json_object_iter_key_len(iter);
         known = 0;
 
-        for (field = fields; field->path.data != NULL; field++) {
+        for (field = fields; field && field->path.data != NULL; field++) {
 
             if (!ngx_etcd_json_pointer_begins(&field->path, name, len, &rest))
             {

@@ -32,10 +32,6 @@ static ngx_str_t  ngx_etcd_format_no_scheme =
     ngx_string("does not have the scheme of \"scheme=\"");
 
 
-static ngx_etcd_field_t  ngx_etcd_no_fields[] = {
-    ngx_etcd_null_field
-};
-
 /* Kitex takes a weight of 0 for none. */
 
 static ngx_etcd_field_t  ngx_etcd_kitex_fields[] = {
@@ -82,9 +78,9 @@ static ngx_etcd_field_t  ngx_etcd_traefik_fields[] = {
 
 static ngx_etcd_field_t  ngx_etcd_dolphinscheduler_fields[] = {
     NGX_ETCD_FIELD("/workerHostWeight", WEIGHT, 0),
-    { ngx_string("/serverStatus"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("BUSY") },
-    { ngx_string("/serverStatus"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("1") },
-    { ngx_string("/serverStatus"), NGX_ETCD_ATTR_DRAIN, 0, ngx_string("2") },
+    NGX_ETCD_FIELD_WORD("/serverStatus", DRAIN, "BUSY"),
+    NGX_ETCD_FIELD_WORD("/serverStatus", DRAIN, "1"),
+    NGX_ETCD_FIELD_WORD("/serverStatus", DRAIN, "2"),
     ngx_etcd_null_field
 };
 
@@ -297,8 +293,7 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
       .decode = ngx_etcd_json_layout_decode,
       .takes = NGX_ETCD_TAKES_TAG,
       .layout = { .address = ngx_string("/Addr"),
-                  .tags = ngx_string("/Metadata"),
-                  .fields = ngx_etcd_no_fields } },
+                  .tags = ngx_string("/Metadata") } },
 
     [NGX_ETCD_FORMAT_KITEX] =
     { .name = ngx_string("kitex"),
@@ -328,8 +323,7 @@ static const ngx_etcd_format_t  ngx_etcd_formats[] = {
       .layout = { .name = ngx_string("/name"),
                   .nodes = ngx_string("/nodes"),
                   .address = ngx_string("/address"),
-                  .tags = ngx_string("/metadata"),
-                  .fields = ngx_etcd_no_fields } },
+                  .tags = ngx_string("/metadata") } },
 
     { .name = ngx_string("dubbo"),
       .value = NGX_ETCD_VALUE_IGNORED,
@@ -563,7 +557,7 @@ ngx_etcd_format_part(const ngx_etcd_format_t *format, ngx_str_t *name)
 
     layout = &format->layout;
 
-    for (field = layout->fields; field->path.data != NULL; field++) {
+    for (field = layout->fields; field && field->path.data; field++) {
         if (ngx_etcd_json_pointer_begins(&field->path, name->data, name->len,
                                          &rest))
         {

@@ -371,7 +371,7 @@ ngx_etcd_layout_known(const ngx_etcd_json_layout_t *layout, u_char *name,
         }
     }
 
-    for (field = layout->fields; field->path.data != NULL; field++) {
+    for (field = layout->fields; field && field->path.data; field++) {
         if (ngx_etcd_json_pointer_begins(&field->path, name, len, &rest)) {
             return 1;
         }

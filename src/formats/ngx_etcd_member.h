@@ -199,6 +199,11 @@ typedef struct {
 #define NGX_ETCD_FIELD(path, attr, how)                                       \
     { ngx_string(path), NGX_ETCD_ATTR_##attr, how, ngx_null_string }
 
+/* a flag that one word sets, and others leave as it is */
+
+#define NGX_ETCD_FIELD_WORD(path, attr, word)                                 \
+    { ngx_string(path), NGX_ETCD_ATTR_##attr, 0, ngx_string(word) }
+
 #define ngx_etcd_null_field  { ngx_null_string, 0, 0, ngx_null_string }
 
 
@@ -227,9 +232,10 @@ typedef struct {
     ngx_uint_t                      from_key;      /* address in the last
                                                       segment of the key */
 
-    ngx_str_t                       tags;
-    ngx_etcd_field_t               *fields;        /* ends with an empty
-                                                      path */
+    ngx_str_t                       tags;          /* "": each field of the
+                                                      node */
+    ngx_etcd_field_t               *fields;        /* ends with an empty path;
+                                                      NULL: none */
     ngx_uint_t                      priority;      /* default, if no field sets
                                                       a priority */
     ngx_uint_t                      closed;        /* all fields are known:
