@@ -265,10 +265,14 @@ my ($one, $two) = Backend->start('one', 'two');
 
 my @corpus = Corpus::all();
 
-is_deeply([sort keys %{{ map { $_ => 1 } keys %formats,
-                         map { (Corpus::words($_))[0] } @corpus }}],
-          [sort(Source::strings('ngx_etcd_formats'))],
-          'there are values of every format');
+my %tried = map { $_ => 1 } keys %formats,
+            map { (Corpus::words($_))[0] } @corpus;
+
+for my $format (Source::strings('ngx_etcd_formats')) {
+    ok(delete $tried{$format}, "there are values of $format, as in t/formats");
+}
+
+is(join(' ', sort keys %tried), '', 'there are values of formats only');
 
 my $upstreams = join("\n", map { upstream($_, "/$_/", "format=$_") }
                            sort keys %formats)
