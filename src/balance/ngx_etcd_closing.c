@@ -39,8 +39,8 @@ ngx_etcd_closing_expire(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer,
     }
 
     ngx_log_error(NGX_LOG_INFO, closing->timer.log, 0,
-                  "etcd: upstream \"%V\": closing %ui connections to former "
-                  "member %V", conf->upstream, n, &peer->name);
+                  "etcd: upstream \"%V\": closing %ui connections to %V, which "
+                  "has left or drains", conf->upstream, n, &peer->name);
 
     /* an object with another id is that of another upstream now */
 

@@ -36,9 +36,10 @@ typedef struct ngx_etcd_peer_group_s  ngx_etcd_peer_group_t;
 
 
 /*
- * A user of a peer, to be notified when the peer leaves the table or becomes
- * leader in another term.  close() is called once, from the event loop,
- * unless the user has left the peer before.
+ * A user of a peer, to be notified when the peer leaves the table, becomes
+ * leader in another term or is not proved to lead any more, and with
+ * close_after some time after it has left or begun to drain.  close() is called
+ * once, from the event loop, unless the user has left the peer before.
  */
 
 typedef struct {

@@ -181,11 +181,8 @@ ngx_http_etcd_free_peer(ngx_peer_connection_t *pc, void *data,
 
 
 /*
- * Called when the peer in use is no longer the leader, or when a member has
- * left for close_after, in any state of the request.  The request ends as if
- * the connection to the peer had failed, without another try.  The connection
- * is closed by nginx's handling of a client abort; this function then
- * finalizes the request.
+ * An ngx_etcd_peer_user_t's close(), in any state of the request, which ends as
+ * if the connection to the peer had failed, without another try.
  */
 
 static void
@@ -193,32 +190,12 @@ ngx_http_etcd_close(void *data)
 {
     ngx_http_request_t *r = data;
 
-    ngx_etcd_refusal_e     refusal;
-    ngx_http_upstream_t   *u;
-    ngx_etcd_peer_data_t  *pd;
-
-    u = r->upstream;
-
-    if (u->cleanup == NULL) {
+    if (r->upstream->cleanup == NULL) {
         return;
     }
 
-    pd = ngx_http_etcd_upstream_peer_data(r);
-
-    if (pd == NULL || pd->upstream->service->rules.leader) {
-        ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
-                      "etcd: closing connection to former leader %V",
-                      u->peer.name);
-
-        refusal = NGX_ETCD_REFUSAL_LEADER_CHANGED;
-
-    } else {
-        refusal = NGX_ETCD_REFUSAL_LEFT;
-    }
-
-    ngx_etcd_outcome_refuse((pd != NULL)
-                            ? ngx_etcd_peer_data_outcome(&pd->pick) : NULL,
-                            r->pool, refusal);
+    ngx_etcd_peer_data_cut(ngx_http_etcd_upstream_peer_data(r),
+                           r->upstream->peer.name, r->pool, r->connection->log);
 
     ngx_http_etcd_upstream_cut(r, NGX_HTTP_BAD_GATEWAY);
 }

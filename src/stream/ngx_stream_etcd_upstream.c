@@ -435,34 +435,16 @@ ngx_stream_etcd_upstream_checks(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/*
- * Called when the peer in use is no longer the leader, or a member has left for
- * close_after.
- */
+/* An ngx_etcd_peer_user_t's close(). */
 
 static void
 ngx_stream_etcd_close(void *data)
 {
     ngx_stream_session_t *s = data;
 
-    ngx_etcd_refusal_e     refusal;
-    ngx_etcd_peer_data_t  *pd;
-
-    pd = ngx_stream_etcd_upstream_peer_data(s);
-
-    if (pd->upstream->service->rules.leader) {
-        ngx_log_error(NGX_LOG_INFO, s->connection->log, 0,
-                      "etcd: closing connection to former leader %V",
-                      s->upstream->peer.name);
-
-        refusal = NGX_ETCD_REFUSAL_LEADER_CHANGED;
-
-    } else {
-        refusal = NGX_ETCD_REFUSAL_LEFT;
-    }
-
-    ngx_etcd_outcome_refuse(ngx_etcd_peer_data_outcome(&pd->pick),
-                            s->connection->pool, refusal);
+    ngx_etcd_peer_data_cut(ngx_stream_etcd_upstream_peer_data(s),
+                           s->upstream->peer.name, s->connection->pool,
+                           s->connection->log);
 
     ngx_stream_etcd_upstream_cut(s);
 }

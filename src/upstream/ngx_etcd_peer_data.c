@@ -58,10 +58,35 @@ ngx_etcd_peer_data_get(ngx_peer_connection_t *pc, void *data)
 
     if (rc == NGX_BUSY) {
         ngx_etcd_no_member(ngx_etcd_peer_data_of(pick)->upstream, pick,
-                                   pc->log);
+                           pc->log);
     }
 
     return rc;
+}
+
+
+void
+ngx_etcd_peer_data_cut(ngx_etcd_peer_data_t *pd, ngx_str_t *name,
+    ngx_pool_t *pool, ngx_log_t *log)
+{
+    ngx_uint_t          stale;
+    ngx_etcd_refusal_e  refusal;
+
+    if (pd != NULL && !pd->upstream->service->rules.leader) {
+        refusal = NGX_ETCD_REFUSAL_LEFT;
+
+    } else {
+        stale = (pd != NULL && ngx_etcd_table_expired(pd->pick.table));
+        refusal = stale ? NGX_ETCD_REFUSAL_STALE
+                        : NGX_ETCD_REFUSAL_LEADER_CHANGED;
+
+        ngx_log_error(NGX_LOG_INFO, log, 0,
+                      "etcd: closing connection to %s leader %V",
+                      stale ? "unproved" : "former", name);
+    }
+
+    ngx_etcd_outcome_refuse(pd ? ngx_etcd_peer_data_outcome(&pd->pick) : NULL,
+                            pool, refusal);
 }
 
 

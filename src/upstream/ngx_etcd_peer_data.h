@@ -75,8 +75,19 @@ struct ngx_etcd_peer_data_s {
 #endif
 
 
-/* ngx_etcd_pick_get() that says why there is no peer; data are the pick. */
+/*
+ * nginx's peer.get: ngx_etcd_pick_get() that says why there is no peer; data
+ * are the pick.
+ */
 ngx_int_t ngx_etcd_peer_data_get(ngx_peer_connection_t *pc, void *data);
+
+/*
+ * Says why the connection to the named peer is about to be closed: another
+ * leads, the leader is not proved any more, or the member has left or drains
+ * and close_after is over.  pd may be NULL: of a leader.
+ */
+void ngx_etcd_peer_data_cut(ngx_etcd_peer_data_t *pd, ngx_str_t *name,
+    ngx_pool_t *pool, ngx_log_t *log);
 
 /* unused peer datas of this worker */
 extern ngx_etcd_peer_data_t  *ngx_etcd_peer_data_spare;

@@ -179,7 +179,7 @@ like($nginx->get('/status', Accept => 'text/plain')->{body},
 is($stays->ask('b'), 'l1: b', 'without the parameter nothing is closed');
 
 my @logged = $nginx->error_log
-    =~ /\[info\].*"db": closing (\d+) connections to former member \Q$l1\E/g;
+    =~ /\[info\].*"db": closing (\d+) connections to \Q$l1\E, which/g;
 
 my $sum = 0;
 

@@ -83,6 +83,7 @@ http {
 
         location ~ ^/to/(.*)$ {
             proxy_pass http://$1;
+            add_header X-Reason $etcd_reason always;
         }
 
         location = /to/waiting {
@@ -185,6 +186,7 @@ my $answer = $closed->receive_once();
 my $ended = time();
 
 is($answer->{status}, 502, 'on_change=close: a request on its way ends');
+is($answer->{headers}{'x-reason'}, 'stale', 'and says why');
 in_time($ended, 'on_change=close');
 
 # The backend hangs: a request that is let in is with it, and not answered.
@@ -197,6 +199,8 @@ ok(wait_for(sub { $one->requests == 3 }, 5, 'a request'),
 
 if ($has_stream) {
     ok($client->is_closed(), 'so does a session');
+    is_deeply($nginx->status->{stream_upstreams}{lines}{refused},
+              { stale => 1 }, 'for the same reason');
     is(Line::Client->new($nginx->port('PORT_LINES'))->ask('hello'), undef,
        'another one does not begin');
 }
