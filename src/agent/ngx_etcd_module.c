@@ -496,7 +496,7 @@ ngx_etcd_init_zone(ngx_shm_zone_t *shm_zone, void *data)
                                   ecf->client.resolver_timeout);
 
         if (ngx_etcd_catalog_conf_declare(catalogs[i], &ecf->zone,
-                                     former ? &former->zone : NULL)
+                                          former ? &former->zone : NULL)
             != NGX_OK)
         {
             goto failed;

@@ -461,8 +461,8 @@ ngx_etcd_state_file_finish(ngx_etcd_state_file_t *sf)
     }
 
     sf->save = ngx_etcd_state_save_create(sf->conf,
-                                             ngx_etcd_state_file_done, sf,
-                                             sf->log);
+                                          ngx_etcd_state_file_done, sf,
+                                          sf->log);
 
     if (sf->save == NULL) {
         return;
@@ -536,8 +536,8 @@ ngx_etcd_state_file_restore(ngx_etcd_conf_t *conf, ngx_log_t *log)
 
     err = 0;
     rc = ngx_etcd_atomic_file_read(&conf->state_file,
-                                  NGX_ETCD_STATE_FILE_LIMIT * conf->zone_size,
-                                  pool, &text, &why, &err);
+                                   NGX_ETCD_STATE_FILE_LIMIT * conf->zone_size,
+                                   pool, &text, &why, &err);
 
     if (rc == NGX_ERROR) {
         restore.reason.data = (u_char *) why;

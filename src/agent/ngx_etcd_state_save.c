@@ -138,7 +138,7 @@ ngx_etcd_state_save_step(ngx_etcd_state_save_t *save)
 
     default: /* NGX_ETCD_STATE_SAVE_WRITING */
         rc = ngx_etcd_atomic_file_write(&save->file, save->text.data,
-                                       save->text.len);
+                                        save->text.len);
         if (rc != NGX_OK) {
             return rc;
         }

@@ -427,7 +427,7 @@ ngx_etcd_auth_create(ngx_etcd_cluster_t *cluster)
                                                        : NGX_ETCD_AUTH_READY;
 
     auth->file.password.data = ngx_etcd_secret_palloc(cluster->pool,
-                                                 NGX_ETCD_TOKEN_MAX + 1);
+                                                      NGX_ETCD_TOKEN_MAX + 1);
     if (auth->file.password.data == NULL) {
         return NULL;
     }

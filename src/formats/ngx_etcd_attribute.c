@@ -248,7 +248,7 @@ ngx_etcd_attribute_route(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     {
         (void) ngx_etcd_decode_invalid_json(d,
                                       ngx_etcd_json_pointer_name(&field->path),
-                                      value, NGX_ETCD_ATTR_NOT_ROUTE);
+                                            value, NGX_ETCD_ATTR_NOT_ROUTE);
         ngx_etcd_attribute_skip(d, member, field);
         return;
     }
@@ -436,7 +436,7 @@ ngx_etcd_attribute_value(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
     case NGX_ERROR:
         (void) ngx_etcd_decode_invalid_json(d,
                                       ngx_etcd_json_pointer_name(&field->path),
-                                      value, row->otherwise);
+                                            value, row->otherwise);
         ngx_etcd_attribute_skip(d, member, field);
         break;
     }

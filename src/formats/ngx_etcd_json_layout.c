@@ -344,7 +344,7 @@ ngx_etcd_layout_address(ngx_etcd_decode_t *d, ngx_etcd_member_t *member,
 
         default:
             return ngx_etcd_layout_invalid(d, &layout->network, network,
-                                          "is not tcp or unix");
+                                           "is not tcp or unix");
         }
     }
 
@@ -527,7 +527,7 @@ ngx_etcd_layout_endpoints(ngx_etcd_decode_t *d, json_t *node,
 
     if (!json_is_array(endpoints)) {
         return ngx_etcd_layout_invalid(d, &d->layout->endpoints, endpoints,
-                                      "is not an array");
+                                       "is not an array");
     }
 
     ngx_str_null(&scheme);
@@ -715,5 +715,5 @@ ngx_etcd_json_layout_decode(ngx_etcd_decode_t *d)
     }
 
     return ngx_etcd_layout_invalid(d, path, nodes,
-                                  "is not an array or an object");
+                                   "is not an array or an object");
 }

@@ -435,7 +435,7 @@ ngx_etcd_http2_check_flood(ngx_etcd_http2_t *h2, size_t n)
     }
 
     h2->overhead.bytes = ngx_max(h2->overhead.bytes + (ssize_t) n,
-                           -NGX_ETCD_HTTP2_CREDIT);
+                                 -NGX_ETCD_HTTP2_CREDIT);
 
     if (h2->overhead.bytes > 0
         && h2->overhead.unheard >= (size_t) h2->overhead.bytes)

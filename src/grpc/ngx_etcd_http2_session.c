@@ -439,7 +439,7 @@ ngx_etcd_http2_before_frame_send(nghttp2_session *session,
 
         ngx_etcd_http2_state_reason(h2, "HTTP/2 error: %s%s%V",
                               nghttp2_http2_strerror(frame->goaway.error_code),
-                              len ? ": " : "",
+                                    len ? ": " : "",
                               ngx_etcd_shown_bytes(frame->goaway.opaque_data,
                                                    len));
         return 0;
@@ -536,7 +536,7 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb,
                                              ngx_etcd_http2_on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(cb,
-                                             ngx_etcd_http2_on_header);
+                                                     ngx_etcd_http2_on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb,
                                              ngx_etcd_http2_on_frame_recv);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb,
@@ -546,7 +546,7 @@ ngx_etcd_http2_session_create(ngx_etcd_http2_t *h2)
     nghttp2_session_callbacks_set_before_frame_send_callback(cb,
                                              ngx_etcd_http2_before_frame_send);
     nghttp2_session_callbacks_set_error_callback2(cb,
-                                             ngx_etcd_http2_on_error);
+                                                  ngx_etcd_http2_on_error);
 
     rc = nghttp2_session_client_new3(&h2->session, cb, h2, NULL,
                                      h2->conf.brief ? NULL : &memory);

@@ -73,7 +73,7 @@ ngx_http_etcd_refuse(ngx_http_request_t *r, ngx_etcd_upstream_t *upstream,
     elcf = ngx_http_get_module_loc_conf(r, ngx_http_etcd_module);
 
     refusal = ngx_etcd_no_member_table(upstream, rc, r->pool,
-                                        r->connection->log);
+                                       r->connection->log);
 
     status = (refusal == NGX_ETCD_REFUSAL_UNKNOWN)
              ? elcf->unknown_status : NGX_HTTP_SERVICE_UNAVAILABLE;

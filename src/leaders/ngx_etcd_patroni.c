@@ -302,7 +302,7 @@ ngx_etcd_patroni_failsafe_read(ngx_etcd_patroni_t *patroni,
 
         if (url != own
             && ngx_etcd_patroni_failsafe_target(patroni, key, url, 0,
-                                            &targets->targets[targets->n])
+                                                &targets->targets[targets->n])
                == NGX_OK)
         {
             targets->n++;

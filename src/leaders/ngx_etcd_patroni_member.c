@@ -164,7 +164,7 @@ ngx_etcd_patroni_member_says(ngx_etcd_leader_t *leader,
 
     says->role = ngx_etcd_patroni_member_role(object);
     says->running = ngx_etcd_json_says(json_object_get(object, "state"),
-                                         "running");
+                                       "running");
 
     state = &leader->conf->replication_state;
 

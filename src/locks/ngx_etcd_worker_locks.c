@@ -91,7 +91,7 @@ ngx_etcd_worker_locks_get(ngx_etcd_conf_t *conf)
                         log);
 
     locks->client = ngx_etcd_lock_client_create(&conf->client, conf->lock_ttl,
-                                                  log);
+                                                log);
     if (locks->client == NULL) {
         return NULL;
     }
@@ -315,7 +315,7 @@ ngx_etcd_worker_locks_stop(ngx_cycle_t *cycle)
             ngx_etcd_lock_client_end(locks->client,
                                      ngx_etcd_worker_locks_exited, &done);
             ngx_etcd_client_wait(locks->client->cluster, &done,
-                                  NGX_ETCD_LOCK_EXIT);
+                                 NGX_ETCD_LOCK_EXIT);
         }
 
         ngx_etcd_lock_client_destroy(locks->client);

@@ -459,7 +459,7 @@ ngx_etcd_set_map_remove(ngx_etcd_zone_t *zone, ngx_etcd_set_map_t *map,
 
     node = ngx_etcd_shared_map_find_locked(zone->shpool, &map->map,
                                        ngx_etcd_shared_map_hash(search.prefix),
-                                       ngx_etcd_set_map_match, &search);
+                                           ngx_etcd_set_map_match, &search);
     if (node != NULL) {
         ngx_etcd_set_map_unlink(zone, map, (ngx_etcd_set_node_t *) node, 1);
     }

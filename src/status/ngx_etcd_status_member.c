@@ -150,10 +150,10 @@ ngx_etcd_status_member_set(ngx_etcd_status_member_t *member,
         } else if (record.refused + record.beyond != 0) {
             member->reason.data = member->reason_text;
             member->reason.len = ngx_snprintf(member->reason_text,
-                                     sizeof(member->reason_text),
+                                              sizeof(member->reason_text),
                                      "not all addresses of its host are used: "
                                      "%ui may not be, %ui are too many",
-                                     record.refused, record.beyond)
+                                              record.refused, record.beyond)
                                  - member->reason_text;
         }
     }

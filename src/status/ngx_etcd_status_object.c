@@ -623,9 +623,9 @@ ngx_etcd_status_object_election(ngx_etcd_status_election_t *election,
 
     if (election->has_leader) {
         ngx_etcd_status_object_str(&election->leader, view->value,
-                                    view->value_len);
+                                   view->value_len);
         ngx_etcd_status_object_str(&election->leader_key, view->key,
-                                    view->key_len);
+                                   view->key_len);
 
     } else {
         ngx_str_null(&election->leader);
@@ -790,9 +790,9 @@ ngx_etcd_status_object_event(ngx_etcd_status_event_t *event,
                     change->msec);
 
     ngx_etcd_status_object_str(&event->time, event->time_text,
-                                p - event->time_text);
+                               p - event->time_text);
     ngx_etcd_status_object_str(&event->upstream, change->name,
-                                change->name_len);
+                               change->name_len);
     ngx_etcd_status_object_str(&event->key, change->key, change->key_len);
 
     event->change = changes[change->change & 3];

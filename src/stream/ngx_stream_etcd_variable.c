@@ -47,7 +47,7 @@ ngx_stream_etcd_election_variable(ngx_stream_session_t *s,
 
     return ngx_etcd_election_variable_value(name, campaign,
                                     ngx_etcd_admission_find(pool, s, campaign),
-                                    v, pool);
+                                            v, pool);
 }
 
 

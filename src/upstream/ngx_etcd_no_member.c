@@ -452,7 +452,7 @@ ngx_etcd_no_member_table(ngx_etcd_upstream_t *upstream, ngx_int_t rc,
 
     case NGX_BUSY:
         refusal = ngx_etcd_no_member_unread(upstream->service,
-                                          catalog->map->state);
+                                            catalog->map->state);
         break;
 
     default:

@@ -180,7 +180,7 @@ ngx_etcd_mirror_audit_list_keys(ngx_etcd_list_t *list, Etcd__KeyValue **kvs,
 
         if (audit->wants(audit->data, &key)) {
             audit->run->sum += ngx_etcd_mirror_entry_sum(&key,
-                                                       kvs[i]->mod_revision);
+                                                         kvs[i]->mod_revision);
         }
     }
 

@@ -76,7 +76,7 @@ sim_election_start(sim_proc_t *proc)
     proc->data = candidate;
 
     candidate->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing,
-                                                 NULL, &sim.log);
+                                                NULL, &sim.log);
     candidate->stream = ngx_etcd_watch_stream_create(candidate->cluster);
     candidate->leases = ngx_etcd_lease_stream_create(candidate->cluster);
 

@@ -83,7 +83,7 @@ sim_mirror_start(sim_proc_t *proc)
     proc->data = all;
 
     all->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing, NULL,
-                                           &sim.log);
+                                          &sim.log);
     all->stream = ngx_etcd_watch_stream_create(all->cluster);
     all->n = 1 + sim_below(SIM_MIRRORS);
 

@@ -65,7 +65,7 @@ sim_register_start(sim_proc_t *proc)
     proc->data = member;
 
     member->cluster = ngx_etcd_client_create(&sim_world.conf, sim_nothing,
-                                              NULL, &sim.log);
+                                             NULL, &sim.log);
     member->stream = ngx_etcd_watch_stream_create(member->cluster);
     member->leases = ngx_etcd_lease_stream_create(member->cluster);
 

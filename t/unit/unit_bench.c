@@ -101,7 +101,7 @@ ngx_etcd_unit_round(ngx_etcd_member_conf_t *member, ngx_str_t *key,
     }
 
     (void) ngx_etcd_decode(member, key, bytes, pool, &members,
-                                  &reason);
+                           &reason);
     ngx_reset_pool(pool);
 
     return NGX_OK;

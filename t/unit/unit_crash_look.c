@@ -350,8 +350,8 @@ ngx_etcd_crash_structures(ngx_etcd_crash_state_t *state)
                                           sizeof(ngx_etcd_election_slot_t),
                                           "election slot");
     state->stats = ngx_etcd_crash_objects(NGX_ETCD_ZONE_LOCK_STATS,
-                                         sizeof(ngx_etcd_lock_stats_t),
-                                         "lock statistics");
+                                          sizeof(ngx_etcd_lock_stats_t),
+                                          "lock statistics");
     state->chunks = 0;
 
     sets = &sh->objects[NGX_ETCD_ZONE_SETS];

@@ -293,7 +293,7 @@ ngx_etcd_crash_map_take_over(void)
     ngx_etcd_crash_map_done(ngx_etcd_set_map_retire_old(zone),
                             "set maps cannot be retired");
     ngx_etcd_crash_map_done(ngx_etcd_value_object_retire_old(zone,
-                                                            (uint64_t) -1),
+                                                             (uint64_t) -1),
                             "value maps cannot be retired");
 }
 

@@ -344,7 +344,7 @@ test_near_bound(ngx_pool_t *pool)
                                   pool);
 
         tap_check(ngx_etcd_pick_get_bound(&pc, &pick,
-                                       &test_world.table.slots[k]->sid->id)
+                                          &test_world.table.slots[k]->sid->id)
                   == NGX_OK);
         tap_check(pick.peer->index == k);
 

@@ -620,7 +620,7 @@ test_list_stray(ngx_pool_t *pool)
         for (n = 0; n < cases[i].chunks; n++) {
             tap_expect(test_etcd_range_stream() == call);
             test_list_chunk(call, 'b' + n, cases[i].n[n],
-                             cases[i].revision[n]);
+                            cases[i].revision[n]);
         }
 
         if (test_etcd_range_stream() == call) {

@@ -77,7 +77,7 @@ test_json_broken(ngx_pool_t *pool)
     for (i = 0; cases[i].text != NULL; i++) {
         rc = ngx_etcd_json_read(&json,
                                 tap_bytes(pool, cases[i].text,
-                                                   cases[i].len),
+                                          cases[i].len),
                                 0);
 
         if (test_alloc_failed()) {

@@ -36,7 +36,7 @@ test_json_pointer_get(ngx_pool_t *pool)
 
     for (i = 0; cases[i].pointer != NULL; i++) {
         value = ngx_etcd_json_pointer_get(root,
-                                         tap_string(pool, cases[i].pointer));
+                                          tap_string(pool, cases[i].pointer));
 
         tap_check((value == NULL) == (cases[i].value == -1));
         tap_check(value == NULL

@@ -50,7 +50,7 @@ test_watch_range_keys(ngx_pool_t *pool)
         range.exact = cases[i].exact;
 
         tap_expect(ngx_etcd_watch_range_init(&range, pool,
-                                       tap_string(pool, cases[i].space))
+                                             tap_string(pool, cases[i].space))
                    == NGX_OK);
 
         tap_check(test_watch_range_contains(&range,
