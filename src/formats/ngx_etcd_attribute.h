@@ -45,9 +45,9 @@ extern ngx_etcd_field_t  ngx_etcd_attribute_fields[];
 
 /*
  * Sets the attributes that "fields" (NULL: none) define, with paths relative to
- * the node; an empty path ends the fields.  An attribute that cannot be used is skipped
- * (ngx_etcd_decode_skip()), here and below: it costs the attribute, not the
- * member.  Numbers and flags may be strings.  Returns how many names of the
+ * the node; an empty path ends the fields.  An attribute that cannot be used is
+ * skipped (ngx_etcd_decode_skip()), here and below: it costs the attribute, not
+ * the member.  Numbers and flags may be strings.  Returns how many names of the
  * node belong to no field.
  */
 ngx_uint_t ngx_etcd_attribute_read(ngx_etcd_decode_t *d,
