@@ -62,6 +62,9 @@ struct sim_worker_s {
     ngx_etcd_lock_stats_t     stats[SIM_LOCKS];
     sim_request_t             requests[SIM_REQUESTS];
     sim_checked_t             checked[SIM_LOCKS][SIM_CHECKED];
+    uint64_t                  looked;       /* when the keys were last looked
+                                               at: not while the process stands
+                                               still */
     sim_youngest_t            youngest;
     ngx_uint_t                got[SIM_LOCKS][2];  /* since it is calm; by
                                                      "shared" */

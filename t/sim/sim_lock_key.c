@@ -51,7 +51,7 @@ sim_lock_kept(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
 
 /*
  * A key that has waited holds after a read, its own or a poll, which began when
- * it was there.
+ * it was there: after the last look that did not see it.
  */
 
 static void
@@ -82,7 +82,7 @@ sim_lock_read(sim_worker_t *worker, ngx_etcd_lock_permit_t *permit)
     if (checked->created != mutex->created || checked->state != mutex->state
         || !reads || checked->time == 0)
     {
-        checked->time = reads ? sim.now + 1 : 0;
+        checked->time = reads ? worker->looked + 1 : 0;
     }
 
     checked->created = mutex->created;
@@ -232,4 +232,6 @@ sim_lock_keys(sim_worker_t *worker)
 {
     sim_lock_each(worker, sim_lock_young);
     sim_lock_each(worker, sim_lock_key);
+
+    worker->looked = sim.now;
 }
