@@ -17,7 +17,6 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_process.h>
 #include <ngx_etcd_reload.h>
-#include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_value_change.h>
 #include <ngx_etcd_watch.h>

@@ -130,4 +130,14 @@ char *ngx_etcd_endpoint_resolver(ngx_conf_t *cf, ngx_command_t *cmd,
 ngx_int_t ngx_etcd_endpoint_done(ngx_conf_t *cf, ngx_etcd_conf_t *conf);
 
 
+/*
+ * Has a client of a cluster ask its endpoints for their version: the zone
+ * remembers it for the status, and a version with faults that concern leaders,
+ * elections and locks is logged, once, if the configuration has any; so is an
+ * endpoint that refuses to tell its version.  NGX_ERROR: no memory.
+ */
+ngx_int_t ngx_etcd_server_faults_ask(ngx_etcd_cluster_t *cluster,
+    ngx_etcd_conf_t *conf);
+
+
 #endif /* _NGX_ETCD_CONF_H_INCLUDED_ */

@@ -9,7 +9,6 @@
 #include <ngx_event.h>
 #include <ngx_etcd_client.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_server_faults.h>
 #include <ngx_etcd_worker_locks.h>
 
 

@@ -25,7 +25,6 @@
 #include <ngx_etcd_hash_table.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_register.h>
-#include <ngx_etcd_server_faults.h>
 #include "test_module.h"
 
 

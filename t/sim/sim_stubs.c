@@ -11,7 +11,6 @@
 #include <ngx_etcd_lookup.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_lock_table.h>
-#include <ngx_etcd_server_faults.h>
 
 
 ngx_module_t  ngx_etcd_module;
