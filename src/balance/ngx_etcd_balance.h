@@ -2,7 +2,7 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The balancing methods by name.
+ * The balancing methods, by name.
  */
 
 
