@@ -7,8 +7,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_clock.h>
+#include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_near.h>
-#include <ngx_etcd_prefer.h>
 #include <ngx_etcd_status.h>
 #include <ngx_etcd_str.h>
 #include <ngx_etcd_version.h>

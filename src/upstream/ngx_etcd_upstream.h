@@ -17,7 +17,6 @@
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_members_conf.h>
-#include <ngx_etcd_prefer.h>
 #include <ngx_etcd_refusal.h>
 
 
