@@ -9,7 +9,7 @@
 #include <ngx_etcd_address.h>
 #include <ngx_etcd_attribute.h>
 #include <ngx_etcd_format.h>
-#include <ngx_etcd_format_query.h>
+#include <ngx_etcd_format_url.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_str.h>

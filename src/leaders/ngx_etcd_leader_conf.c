@@ -7,13 +7,13 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_format.h>
+#include <ngx_etcd_format_url.h>
 #include <ngx_etcd_json.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_parameter.h>
 #include <ngx_etcd_patroni.h>
-#include <ngx_etcd_patroni_url.h>
 #include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_str.h>
 

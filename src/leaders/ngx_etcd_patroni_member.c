@@ -7,10 +7,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_address.h>
+#include <ngx_etcd_format_url.h>
 #include <ngx_etcd_json_layout.h>
 #include <ngx_etcd_member_resolve.h>
 #include <ngx_etcd_patroni_member.h>
-#include <ngx_etcd_patroni_url.h>
 
 
 static void

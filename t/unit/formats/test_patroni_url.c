@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_patroni_url.h>
+#include <ngx_etcd_format_url.h>
 #include "test_formats.h"
 
 

@@ -2,18 +2,34 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * The URLs in the value of a member of Patroni, and the addresses in them.
+ * Formats whose addresses are in URLs: those of Dubbo and of rpcx have their
+ * attributes in arguments, and a member of Patroni has several URLs.
  */
 
 
-#ifndef _NGX_ETCD_PATRONI_URL_H_INCLUDED_
-#define _NGX_ETCD_PATRONI_URL_H_INCLUDED_
+#ifndef _NGX_ETCD_FORMAT_URL_H_INCLUDED_
+#define _NGX_ETCD_FORMAT_URL_H_INCLUDED_
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_decode.h>
 
+
+/*
+ * Attributes are arguments: NAME=VALUE, joined by "&".
+ */
+
+/* /dubbo/SERVICE/providers/URL; other parents hold consumers and the like. */
+ngx_int_t ngx_etcd_format_dubbo(ngx_etcd_decode_t *d);
+
+/* BASE/SERVICE/NETWORK@ADDRESS; BASE and BASE/SERVICE are keys too. */
+ngx_int_t ngx_etcd_format_rpcx(ngx_etcd_decode_t *d);
+
+
+/*
+ * The URLs in the value of a member of Patroni, and the addresses in them.
+ */
 
 #define NGX_ETCD_PATRONI_SCHEMES  2
 
@@ -57,4 +73,4 @@ ngx_int_t ngx_etcd_patroni_url_scheme(const ngx_etcd_patroni_url_t *url,
     ngx_str_t *text, ngx_uint_t *scheme, ngx_str_t *host);
 
 
-#endif /* _NGX_ETCD_PATRONI_URL_H_INCLUDED_ */
+#endif /* _NGX_ETCD_FORMAT_URL_H_INCLUDED_ */
