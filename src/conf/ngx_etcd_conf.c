@@ -9,7 +9,6 @@
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_learn.h>
 #include <ngx_etcd_maintenance.h>
-#include <ngx_etcd_password.h>
 #include <ngx_etcd_secret.h>
 #include <ngx_etcd_str.h>
 

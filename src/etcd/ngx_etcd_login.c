@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_login.h>
-#include <ngx_etcd_password.h>
 #include <ngx_etcd_proto.pb-c.h>
 #include <ngx_etcd_secret.h>
 

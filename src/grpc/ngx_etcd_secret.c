@@ -13,6 +13,13 @@
 
 #define NGX_ETCD_SECRET_LARGE  2048      /* bytes; larger blocks are pages */
 
+/* bytes; CR LF after a token of maximum length still fits in */
+
+#define NGX_ETCD_PASSWORD_BUFFER  (NGX_ETCD_TOKEN_MAX + 2)
+
+#define NGX_ETCD_PASSWORD_GROUP   0040
+#define NGX_ETCD_PASSWORD_OTHERS  0004
+
 
 /* Precedes each block and keeps the block aligned for any type. */
 
@@ -20,8 +27,6 @@ typedef union {
     size_t       size;                   /* including the head */
     max_align_t  align;
 } ngx_etcd_secret_head_t;
-
-
 
 
 ngx_uint_t  ngx_etcd_secret_received;
@@ -182,4 +187,173 @@ ngx_etcd_secret_release(void *p, void *data)
 
     ngx_explicit_memzero(head, head->size);
     ngx_free(head);
+}
+
+
+/*
+ * A group may read a file of root: so Kubernetes gives a secret to a user who
+ * is not root.
+ */
+
+static char *
+ngx_etcd_password_check(ngx_fd_t fd, ngx_err_t *err)
+{
+    ngx_uint_t       others;
+    ngx_file_info_t  fi;
+
+    if (ngx_fd_info(fd, &fi) == NGX_FILE_ERROR) {
+        *err = ngx_errno;
+        return "cannot be examined";
+    }
+
+    if (!ngx_is_file(&fi)) {
+        return "is not a regular file";
+    }
+
+    others = NGX_ETCD_PASSWORD_OTHERS;
+
+    if (fi.st_uid != 0) {
+        others |= NGX_ETCD_PASSWORD_GROUP;
+    }
+
+    if (ngx_file_access(&fi) & others) {
+        return "is readable by group or others, only its owner may read it";
+    }
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_password_set(ngx_str_t *password, u_char *line, size_t len,
+    ngx_uint_t token)
+{
+    u_char  *p;
+
+    if (len == 0) {
+        return "has an empty first line";
+    }
+
+    if (token) {
+        if (len > NGX_ETCD_TOKEN_MAX) {
+            return "has a first line of more than 8192 bytes";
+        }
+
+        for (p = line; p < line + len; p++) {
+            if (*p <= ' ' || *p > '~') {
+                return "has a byte in its first line that no token has";
+            }
+        }
+
+    } else {
+        if (len > NGX_ETCD_PASSWORD_MAX) {
+            return "has a first line of more than 1024 bytes";
+        }
+
+        if (ngx_strlchr(line, line + len, '\0') != NULL) {
+            return "has a zero byte in its first line";
+        }
+    }
+
+    ngx_memcpy(password->data, line, len);
+    password->data[len] = '\0';
+    password->len = len;
+
+    return NULL;
+}
+
+
+static char *
+ngx_etcd_password_line(ngx_fd_t fd, ngx_str_t *password, ngx_uint_t token,
+    ngx_err_t *err)
+{
+    u_char   *lf;
+    char     *fault;
+    size_t    len;
+    ssize_t   n;
+    u_char    buf[NGX_ETCD_PASSWORD_BUFFER];
+
+    fault = NULL;
+    lf = NULL;
+    len = 0;
+
+    while (lf == NULL && len < sizeof(buf)) {
+
+        n = ngx_read_fd(fd, buf + len, sizeof(buf) - len);
+
+        if (n == -1) {
+            *err = ngx_errno;
+            fault = "cannot be read";
+            break;
+        }
+
+        if (n == 0) {
+            break;
+        }
+
+        lf = ngx_strlchr(buf + len, buf + len + n, LF);
+        len += n;
+    }
+
+    if (fault == NULL) {
+
+        if (lf != NULL) {
+            len = lf - buf;
+
+            if (len != 0 && buf[len - 1] == CR) {
+                len--;
+            }
+        }
+
+        fault = ngx_etcd_password_set(password, buf, len, token);
+    }
+
+    ngx_explicit_memzero(buf, sizeof(buf));
+
+    return fault;
+}
+
+
+static char *
+ngx_etcd_password_file(u_char *file, ngx_str_t *password, ngx_uint_t token,
+    ngx_err_t *err)
+{
+    char      *fault;
+    ngx_fd_t   fd;
+
+    *err = 0;
+
+    /* NONBLOCK: opening a FIFO must not block before its type is checked */
+
+    fd = ngx_open_file(file, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK, NGX_FILE_OPEN,
+                       0);
+
+    if (fd == NGX_INVALID_FILE) {
+        *err = ngx_errno;
+        return "cannot be opened";
+    }
+
+    fault = ngx_etcd_password_check(fd, err);
+
+    if (fault == NULL) {
+        fault = ngx_etcd_password_line(fd, password, token, err);
+    }
+
+    (void) ngx_close_file(fd);
+
+    return fault;
+}
+
+
+char *
+ngx_etcd_password_read(u_char *file, ngx_str_t *password, ngx_err_t *err)
+{
+    return ngx_etcd_password_file(file, password, 0, err);
+}
+
+
+char *
+ngx_etcd_token_read(u_char *file, ngx_str_t *token, ngx_err_t *err)
+{
+    return ngx_etcd_password_file(file, token, 1, err);
 }

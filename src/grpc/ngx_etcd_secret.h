@@ -2,9 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Memory for passwords and tokens, and for buffers that contain them.  The
- * memory is excluded from core dumps (MADV_DONTDUMP) and cleared before it is
- * released.
+ * Passwords and tokens: memory for them, and for buffers that contain them, and
+ * the files that they are read from.  The memory is excluded from core dumps
+ * (MADV_DONTDUMP) and cleared before it is released.
  */
 
 
@@ -47,6 +47,35 @@ void ngx_etcd_secret_release(void *p, void *data);
  * whatever an answer is copied to is cleared.
  */
 extern ngx_uint_t  ngx_etcd_secret_received;
+
+
+/*
+ * A password, or a token, in a file.
+ */
+
+/* bytes; etcd's bcrypt uses the first 72 */
+
+#define NGX_ETCD_PASSWORD_MAX  1024
+
+/* bytes; a signed token (JWT) has some hundred */
+
+#define NGX_ETCD_TOKEN_MAX     8192
+
+
+/*
+ * Reads the first line of a regular file that neither group nor others may
+ * read.  password->data must have room for NGX_ETCD_PASSWORD_MAX bytes and a
+ * terminating zero.  Returns NULL; or a text that follows the file's name in a
+ * message, with the errno of the system or 0, and the password unchanged.
+ */
+char *ngx_etcd_password_read(u_char *file, ngx_str_t *password,
+    ngx_err_t *err);
+
+/*
+ * Likewise a token, which becomes the value of a header field: it has printable
+ * ASCII only, and there is room for NGX_ETCD_TOKEN_MAX bytes.
+ */
+char *ngx_etcd_token_read(u_char *file, ngx_str_t *token, ngx_err_t *err);
 
 
 #endif /* _NGX_ETCD_SECRET_H_INCLUDED_ */

@@ -13,7 +13,6 @@ extern ngx_etcd_tap_test_t  test_siphash[];
 extern ngx_etcd_tap_test_t  test_escape[];
 extern ngx_etcd_tap_test_t  test_hash_table[];
 extern ngx_etcd_tap_test_t  test_http_answer[];
-extern ngx_etcd_tap_test_t  test_password[];
 extern ngx_etcd_tap_test_t  test_str[];
 extern ngx_etcd_tap_test_t  test_treap[];
 extern ngx_etcd_tap_test_t  test_uri[];
@@ -28,7 +27,6 @@ ngx_etcd_tap_test_t  *ngx_etcd_tap_tables[] = {
     test_escape,
     test_hash_table,
     test_http_answer,
-    test_password,
     test_str,
     test_treap,
     test_uri,

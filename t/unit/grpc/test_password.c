@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_password.h>
+#include <ngx_etcd_secret.h>
 #include <sys/stat.h>
 #include "ngx_etcd_tap.h"
 
