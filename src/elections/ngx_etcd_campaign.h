@@ -13,10 +13,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_check_share.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_election_slot.h>
-#include <ngx_etcd_refusal.h>
 #include <ngx_etcd_upstream.h>
 
 

@@ -12,9 +12,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_lock_table.h>
-#include <ngx_etcd_refusal.h>
 
 
 #define NGX_ETCD_LOCK_TTL          10         /* seconds */

@@ -16,7 +16,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_refusal.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_event.h>
 #include <ngx_etcd_lock_client.h>
 #include <ngx_etcd_lock_conf.h>

@@ -13,8 +13,8 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_pick.h>
-#include <ngx_etcd_refusal.h>
 #include <ngx_etcd_upstream.h>
 
 

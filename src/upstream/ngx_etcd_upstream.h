@@ -13,11 +13,11 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_balance.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_check_result.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_members_conf.h>
-#include <ngx_etcd_refusal.h>
 
 
 /* An "upstream" block; all zero: no directive of this module was seen. */

@@ -13,9 +13,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_conf.h>
 #include <ngx_etcd_conn_queue.h>
-#include <ngx_etcd_refusal.h>
 #include <ngx_etcd_service.h>
 #include <ngx_etcd_wait_queue.h>
 

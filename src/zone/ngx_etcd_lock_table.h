@@ -19,9 +19,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_object.h>
-#include <ngx_etcd_refusal.h>
 
 
 #define NGX_ETCD_LOCK_TABLE_ROWS   64      /* one bit each in "used" */

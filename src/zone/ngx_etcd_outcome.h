@@ -17,7 +17,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_object.h>
-#include <ngx_etcd_refusal.h>
+#include <ngx_etcd_cause.h>
 #include <ngx_etcd_member_set.h>
 
 
