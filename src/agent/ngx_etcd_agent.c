@@ -15,8 +15,8 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_event.h>
-#include <ngx_etcd_process.h>
 #include <ngx_etcd_reload.h>
+#include <ngx_etcd_shared.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_value_change.h>
 #include <ngx_etcd_watch.h>

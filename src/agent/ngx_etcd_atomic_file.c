@@ -6,7 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_process.h>
+#include <ngx_etcd_shared.h>
 #include <ngx_etcd_atomic_file.h>
 
 

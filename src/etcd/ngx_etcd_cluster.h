@@ -19,7 +19,7 @@
 #include <ngx_etcd_clock.h>
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_grpc.h>
-#include <ngx_etcd_process.h>
+#include <ngx_etcd_shared.h>
 #include <ngx_etcd_url.h>
 
 
@@ -352,7 +352,7 @@ ngx_msec_t ngx_etcd_cluster_ping_interval(ngx_etcd_cluster_t *cluster);
  * header of each later answer is compared, too.
  *
  * The id is that of "cluster_id", or else the one in shared memory, on which
- * all clients of an nginx agree (ngx_etcd_process.h): it stays over reloads,
+ * all clients of an nginx agree (ngx_etcd_shared.h): it stays over reloads,
  * and is kept in the state file.  If none is known, the endpoints vote
  * (ngx_etcd_history.h).
  *

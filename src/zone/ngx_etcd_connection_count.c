@@ -8,7 +8,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_connection_count.h>
-#include <ngx_etcd_process.h>
+#include <ngx_etcd_shared.h>
 
 
 /* a fraction, 1/8, of the zone that is not used for cells */

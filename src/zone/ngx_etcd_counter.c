@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_counter.h>
-#include <ngx_etcd_process.h>
+#include <ngx_etcd_shared.h>
 
 
 const uint64_t  ngx_etcd_change_bounds[NGX_ETCD_HISTOGRAM_BOUNDS] = {

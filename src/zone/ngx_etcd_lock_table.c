@@ -7,7 +7,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_lock_table.h>
-#include <ngx_etcd_process.h>
+#include <ngx_etcd_shared.h>
 
 
 const ngx_etcd_object_type_t  ngx_etcd_lock_stats_type = {

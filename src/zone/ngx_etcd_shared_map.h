@@ -21,7 +21,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_hash_table.h>
-#include <ngx_etcd_seqlock.h>
+#include <ngx_etcd_shared.h>
 
 
 /*

@@ -20,7 +20,7 @@
 #include <ngx_core.h>
 #include <ngx_etcd_batch.h>
 #include <ngx_etcd_counter.h>
-#include <ngx_etcd_process.h>
+#include <ngx_etcd_shared.h>
 
 
 #define NGX_ETCD_ZONE_MIN_SIZE       (256 * 1024)

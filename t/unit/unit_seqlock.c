@@ -15,7 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <sys/mman.h>
-#include <ngx_etcd_seqlock.h>
+#include <ngx_etcd_shared.h>
 #include "unit.h"
 
 
