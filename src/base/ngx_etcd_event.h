@@ -2,7 +2,8 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Events that are embedded in an object: posted events, and timers.
+ * Events and links that are embedded in an object: posted events, timers, and
+ * queues, of objects and of handlers that wait.
  */
 
 
@@ -63,6 +64,31 @@ ngx_etcd_event_move(ngx_event_t *ev, ngx_msec_t timer)
 
     ngx_add_timer(ev, timer);
 }
+
+
+/*
+ * Loops over the objects of an ngx_queue_t, from the first one on.
+ */
+
+/*
+ * For each object, which has the link in that field.  The body must not remove
+ * the object, but may remove others, and add some.
+ */
+#define ngx_etcd_queue_each(object, queue, type, link)                        \
+    for (object = ngx_queue_data(ngx_queue_head(queue), type, link);          \
+         &(object)->link != ngx_queue_sentinel(queue);                        \
+         object = ngx_queue_data(ngx_queue_next(&(object)->link), type, link))
+
+/*
+ * Likewise: the body may remove or free the object, but not the next one, which
+ * is a variable of the same type.
+ */
+#define ngx_etcd_queue_each_safe(object, after, queue, type, link)            \
+    for (object = ngx_queue_data(ngx_queue_head(queue), type, link),          \
+         after = ngx_queue_data(ngx_queue_next(&(object)->link), type, link); \
+         &(object)->link != ngx_queue_sentinel(queue);                        \
+         object = after,                                                      \
+         after = ngx_queue_data(ngx_queue_next(&(object)->link), type, link))
 
 
 /*

@@ -36,10 +36,10 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_cause.h>
+#include <ngx_etcd_event.h>
 #include <ngx_etcd_kv.h>
 #include <ngx_etcd_mirror.h>
 #include <ngx_etcd_mirror_entry.h>
-#include <ngx_etcd_queue.h>
 #include <ngx_etcd_session.h>
 #include <ngx_etcd_txn_batch.h>
 #include <ngx_etcd_watch.h>
