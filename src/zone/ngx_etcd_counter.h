@@ -13,7 +13,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_slot.h>
+
+
+typedef volatile uint64_t  ngx_etcd_atomic64_t;
 
 
 /*

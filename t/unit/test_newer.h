@@ -13,7 +13,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_slot.h>
+#include <ngx_etcd_batch.h>
 
 
 /* 1 if the first one shows; both have revisions that may be those to come */
