@@ -11,7 +11,6 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_members_conf.h>
 #include <ngx_etcd_state_save.h>
-#include <ngx_etcd_unused.h>
 #include <ngx_etcd_value_map.h>
 
 

@@ -14,10 +14,10 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_commit.h>
 #include <ngx_etcd_decode.h>
 #include <ngx_etcd_index.h>
 #include <ngx_etcd_member.h>
-#include <ngx_etcd_unused.h>
 
 
 typedef struct {

@@ -129,7 +129,7 @@ typedef struct {
 } ngx_etcd_member_set_queue_t;
 
 
-/* Keys of a set that are named in the status or the log: ngx_etcd_unused.h. */
+/* Keys of a set that are named in the status or the log: ngx_etcd_commit.h. */
 
 typedef struct {
     ngx_etcd_invalid_t              *named[NGX_ETCD_MEMBER_SET_UNUSED];

@@ -9,7 +9,6 @@
 #include <ngx_etcd_commit.h>
 #include <ngx_etcd_counter.h>
 #include <ngx_etcd_reload.h>
-#include <ngx_etcd_unused.h>
 
 
 /* attempts to read the set of another zone */

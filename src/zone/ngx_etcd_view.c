@@ -7,7 +7,6 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_etcd_counter.h>
-#include <ngx_etcd_unused.h>
 #include <ngx_etcd_view.h>
 
 

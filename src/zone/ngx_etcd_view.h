@@ -21,9 +21,9 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_outcome.h>
+#include <ngx_etcd_commit.h>
 #include <ngx_etcd_member_set.h>
-#include <ngx_etcd_unused.h>
+#include <ngx_etcd_outcome.h>
 
 
 #define NGX_ETCD_VIEW_MEMBERS  16           /* members per read */
