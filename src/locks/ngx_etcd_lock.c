@@ -10,7 +10,6 @@
 #include <ngx_etcd_event.h>
 #include <ngx_etcd_lock.h>
 #include <ngx_etcd_lock_permit.h>
-#include <ngx_etcd_lock_reuse.h>
 
 
 /*

@@ -6,7 +6,7 @@
  * are useful, which is one for a lock with one permit.  A held key serves as
  * many requests in a row as "reuse=" says; the transaction that releases the
  * key also puts the next one.  A key that no request wants may be kept for a
- * moment (ngx_etcd_lock_reuse.h).
+ * moment (ngx_etcd_lock_permit.h).
  *
  * A request waits for a grant, and holds it (ngx_etcd_worker_locks.h).
  */

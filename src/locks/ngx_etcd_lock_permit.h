@@ -5,6 +5,21 @@
  * The permits of a lock that this worker has or waits for, and the grants that
  * they serve (ngx_etcd_worker_locks.h): the first waiter gets a permit that is
  * free, and those that share the lock get one together.
+ *
+ * A permit may be kept for a moment after its request has released it
+ * ("reuse=NUMBER,TIME"): the next request of this worker gets the lock without
+ * a write to etcd, with its own token.
+ *
+ * A request gets a kept permit only after a linearizable Range of the prefix,
+ * sent after the request arrived, has returned its key and no other one, or,
+ * if the key is shared, only others that share the lock with it, as if the key
+ * had just been put.  A watch alone is no proof, because it may be
+ * silent while its connection is stuck.
+ *
+ * A kept key does not delay other clients: the prefix is watched, and as soon
+ * as another key appears there, the permit is released.  The key is released
+ * NGX_ETCD_LOCK_MAX_KEEP after it was put in any case, so that even a silent
+ * watch does not delay others for longer.
  */
 
 
@@ -16,6 +31,11 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_etcd_worker_locks.h>
+
+
+/* kept permits per worker and cluster */
+
+#define NGX_ETCD_LOCK_MAX_KEPT  1024
 
 
 /* Counts a grant that is not held, by its state, and says why. */
@@ -35,6 +55,20 @@ ngx_int_t ngx_etcd_lock_permit_next(ngx_etcd_lock_permit_t *permit);
 
 /* The grant holds its permit no more; the caller decides what becomes of it. */
 void ngx_etcd_lock_permit_return(ngx_etcd_grant_t *grant);
+
+/*
+ * Keeps a permit that its grant has released.  NGX_DECLINED: remove the permit.
+ */
+ngx_int_t ngx_etcd_lock_reuse_keep(ngx_etcd_lock_permit_t *permit);
+
+/*
+ * If a request of this worker waits and a permit is kept, asks etcd whether the
+ * permit may be passed on; the lock is posted when the answer is known.
+ */
+void ngx_etcd_lock_reuse_ask(ngx_etcd_lock_t *lock);
+
+/* The permit, if it is kept, is passed on or removed now. */
+void ngx_etcd_lock_reuse_end(ngx_etcd_lock_permit_t *permit);
 
 /* Releases the key of a permit that no grant holds, and frees the permit. */
 void ngx_etcd_lock_permit_remove(ngx_etcd_lock_permit_t *permit);

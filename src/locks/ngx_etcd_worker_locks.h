@@ -203,7 +203,7 @@ struct ngx_etcd_lock_permit_s {
     ngx_etcd_lock_row_t         *row;          /* row of the holder; or NULL */
     ngx_etcd_lock_read_t        *read;         /* check of a kept key; NULL:
                                                   none is pending */
-    unsigned                     kept:1;       /* see ngx_etcd_lock_reuse.h */
+    unsigned                     kept:1;       /* see ngx_etcd_lock_permit.h */
     unsigned                     mine:1;       /* the read has found this key
                                                   alone */
     unsigned                     over:1;       /* to be removed */

@@ -13,7 +13,7 @@
 #include "sim_world.h"
 #include <ngx_etcd_lock.h>
 #include <ngx_etcd_lock_client.h>
-#include <ngx_etcd_lock_reuse.h>
+#include <ngx_etcd_lock_permit.h>
 
 
 #define SIM_LOCKS     2
