@@ -128,11 +128,16 @@ typedef struct {
 
 
 /*
- * Handlers of an ngx_etcd_attendant_t: begin and end the comparison of a set by
- * the owner of its zone.
+ * Reads the parameters of "etcd_eject"; logs errors.  Without HTTP there is no
+ * "status".  NULL: invalid, or no memory.
  */
-void *ngx_etcd_eject_create(ngx_etcd_service_t *service, void *conf,
-    ngx_pool_t *pool);
+ngx_etcd_eject_conf_t *ngx_etcd_eject_conf(ngx_conf_t *cf, ngx_uint_t stream);
+
+/* The members of the service are ejected. */
+void ngx_etcd_eject_conf_use(ngx_etcd_eject_conf_t *conf,
+    ngx_etcd_service_conf_t *service);
+
+/* Ends the comparison of a set by the owner of its zone. */
 void ngx_etcd_eject_destroy(void *data);
 
 /*

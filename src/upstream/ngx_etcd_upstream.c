@@ -8,7 +8,6 @@
 #include <ngx_core.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_check_directive.h>
-#include <ngx_etcd_eject_conf.h>
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>

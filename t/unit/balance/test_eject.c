@@ -6,6 +6,7 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
+#include <ngx_etcd_conf.h>
 #include <ngx_etcd_eject.h>
 #include <ngx_etcd_reload.h>
 #include "test_world.h"
@@ -21,6 +22,15 @@ ngx_uint_t
 ngx_etcd_service_used(ngx_etcd_service_t *service)
 {
     return 1;
+}
+
+
+/* There is no configuration. */
+
+ngx_etcd_conf_t *
+ngx_etcd_conf_get(ngx_conf_t *cf, ngx_str_t *name)
+{
+    return NULL;
 }
 
 
