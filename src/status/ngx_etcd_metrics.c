@@ -6,7 +6,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_status_member.h>
 #include <ngx_etcd_metrics.h>
 #include <ngx_etcd_status_field.h>
 #include <ngx_etcd_status_sets.h>

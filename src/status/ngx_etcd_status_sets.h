@@ -2,8 +2,9 @@
 /*
  * Copyright (C) nginx-etcd contributors
  *
- * Walks through the sets of an upstream whose prefix holds variables, a few
- * members at a time.
+ * Sets in the status: a member of one, with its state, what nginx has read of
+ * its value, and its checks; and walks through the sets of an upstream whose
+ * prefix holds variables, a few members at a time.
  */
 
 
@@ -18,6 +19,14 @@
 
 #define NGX_ETCD_STATUS_SETS_PAGE  100       /* sets in the JSON */
 
+
+/* Texts of the member are those of the view, or in the member itself. */
+void ngx_etcd_status_member_set(ngx_etcd_status_member_t *member,
+    ngx_etcd_status_upstream_t *upstream, ngx_etcd_view_member_t *view);
+
+/* A member with a higher priority than the lowest one is a backup. */
+ngx_etcd_member_state_e ngx_etcd_status_member_state(ngx_uint_t lowest,
+    ngx_etcd_member_pack_t *record, ngx_etcd_view_member_t *view);
 
 /* Starts after the set with that id. */
 void ngx_etcd_status_sets_start(ngx_etcd_status_t *status, uint32_t after);
