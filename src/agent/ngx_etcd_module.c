@@ -10,14 +10,13 @@
 #include <ngx_etcd_agent.h>
 #include <ngx_etcd_campaign.h>
 #include <ngx_etcd_conf.h>
-#include <ngx_etcd_db_space.h>
 #include <ngx_etcd_set_variable.h>
 #include <ngx_etcd_ssl_module.h>
 #include <ngx_etcd_state_file.h>
 #include <ngx_etcd_upstream.h>
 #include <ngx_etcd_wait.h>
 #include <ngx_etcd_worker_locks.h>
-#include <ngx_etcd_write_check.h>
+#include <ngx_etcd_writable.h>
 #include <ngx_etcd_zone.h>
 
 

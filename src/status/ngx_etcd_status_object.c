@@ -13,7 +13,7 @@
 #include <ngx_etcd_conn_queue.h>
 #include <ngx_etcd_no_member.h>
 #include <ngx_etcd_peer_data.h>
-#include <ngx_etcd_db_space.h>
+#include <ngx_etcd_writable.h>
 #include <ngx_etcd_status_object.h>
 
 
