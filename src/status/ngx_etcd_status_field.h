@@ -13,7 +13,6 @@
 
 #include <ngx_config.h>
 #include <ngx_core.h>
-#include <ngx_etcd_metric.h>
 #include <ngx_etcd_status.h>
 #include <ngx_etcd_text_buffer.h>
 

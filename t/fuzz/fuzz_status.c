@@ -11,7 +11,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <jansson.h>
-#include <ngx_etcd_metric.h>
+#include <ngx_etcd_text_buffer.h>
 #include "fuzz.h"
 
 
