@@ -5,6 +5,10 @@
  * A service as the configuration declares it: a prefix whose keys are members,
  * the source that reads them, the rules of its upstream, static servers, and
  * its attendants: checks and ejection, which the agent runs for its set.
+ *
+ * An upstream may have several, its lines: the members of a line are used only
+ * while no member of a former line can be used.  Each line is a service with a
+ * set and a table of its own.
  */
 
 
@@ -215,6 +219,20 @@ void ngx_etcd_service_resolver(ngx_etcd_service_conf_t *conf,
  */
 ngx_int_t ngx_etcd_service_declare(ngx_etcd_service_conf_t *conf,
     ngx_etcd_zone_t *zone, ngx_etcd_zone_t *old);
+
+/*
+ * Returns NULL, or why the line cannot follow those of the upstream; first is
+ * NULL: there is none yet.
+ */
+char *ngx_etcd_lines_refuse(ngx_etcd_service_conf_t *first,
+    ngx_etcd_service_conf_t *line);
+
+/* Adds a line to those of the upstream. */
+ngx_int_t ngx_etcd_lines_add(ngx_conf_t *cf, ngx_etcd_service_conf_t *first,
+    ngx_etcd_service_conf_t *line);
+
+/* Called when the block is complete: has the tables know each other. */
+void ngx_etcd_lines_link(ngx_etcd_service_conf_t *first);
 
 /*
  * ms between verifications of the watch of a source that is verified

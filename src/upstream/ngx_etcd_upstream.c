@@ -11,7 +11,6 @@
 #include <ngx_etcd_format.h>
 #include <ngx_etcd_leader_conf.h>
 #include <ngx_etcd_leader_keys.h>
-#include <ngx_etcd_lines.h>
 #include <ngx_etcd_option.h>
 #include <ngx_etcd_source.h>
 
