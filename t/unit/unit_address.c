@@ -680,14 +680,16 @@ ngx_etcd_unit_instructions(ngx_etcd_zone_t *zone, ngx_etcd_member_set_t *set,
 }
 
 
-/* the first member of a key, which is the last one of its list, leaves */
+/*
+ * The first member of a key, which is the last one of its list, is found, and
+ * another one leaves: who removes members walks through the list.
+ */
 
 static void
 ngx_etcd_unit_leave(ngx_etcd_unit_keys_t *keys)
 {
     ngx_str_t           name;
     ngx_etcd_key_t     *key;
-    ngx_etcd_reg_t    **link, *reg;
     ngx_etcd_member_t   member;
 
     ngx_str_set(&name, "0");
@@ -695,12 +697,12 @@ ngx_etcd_unit_leave(ngx_etcd_unit_keys_t *keys)
     key = ngx_etcd_index_find(&keys->index, &name);
     ngx_etcd_unit_member(&member, 0, 1);
 
-    reg = ngx_etcd_index_reg(&keys->index, key, (u_char *) &member.sockaddr,
-                             member.socklen);
-
-    for (link = &key->regs; *link != reg; link = &(*link)->next) { /* void */ }
-
-    (void) ngx_etcd_index_remove(&keys->index, key, link);
+    if (ngx_etcd_index_reg(&keys->index, key, (u_char *) &member.sockaddr,
+                           member.socklen)
+        != NULL)
+    {
+        (void) ngx_etcd_index_remove(&keys->index, key, &key->regs);
+    }
 }
 
 
