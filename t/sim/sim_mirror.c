@@ -468,13 +468,9 @@ sim_mirror_hidden(model_store_t *store, model_rec_t *rec, uint32_t crc)
     model_key_t  *key;
     model_rec_t  *former;
 
-    for (i = 0; i < store->number; i++) {
+    for (i = store->number; i > 0 && model.stores[i]->forced; i--) {
 
-        if (!model.stores[i + 1]->forced) {
-            continue;
-        }
-
-        key = model_find(model.stores[i], &rec->key);
+        key = model_find(model.stores[i - 1], &rec->key);
 
         for (former = key ? key->last : NULL;
              former != NULL;
