@@ -129,6 +129,8 @@ typedef struct {
                                                0: none does */
     ngx_uint_t                mixed;        /* faults of mixed clusters: see
                                                sim_world_init() */
+    ngx_uint_t                trial;        /* backups are tried one after
+                                               another */
     ngx_uint_t                calm;         /* faults are over */
     uint64_t                  end;          /* of the faults */
 

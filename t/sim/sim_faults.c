@@ -12,6 +12,9 @@
 /* one of the kinds that a seed has happens that often, on average */
 #define SIM_FAULT_PERIOD  (700 * SIM_MS)
 
+/* one in so many chances to restore is taken */
+#define SIM_FAULT_RESTORES  (sim.trial ? 2 : 6)
+
 /* an operator that is about is faster than one read in so many */
 #define SIM_FAULT_READS   50
 
@@ -22,6 +25,7 @@ static void sim_fault_member(ngx_uint_t kind, model_member_t *member);
 static void sim_fault_elect(void);
 static void sim_fault_operator(void);
 static void sim_fault_restore(void);
+static void sim_fault_again(sim_event_t *ev);
 static void sim_fault_force(void);
 static void sim_fault_write(ngx_uint_t n);
 static void sim_fault_clean(void);
@@ -34,6 +38,7 @@ static uint64_t sim_fault_length(void);
 
 static sim_event_t  sim_fault_next;
 static sim_event_t  sim_fault_allow;
+static sim_event_t  sim_fault_trial;
 
 /* a key that an operator has put */
 static sim_event_t  sim_fault_wrong;
@@ -46,12 +51,13 @@ sim_faults_init(void)
 {
     ngx_memzero(&sim_fault_next, sizeof(sim_event_t));
     ngx_memzero(&sim_fault_allow, sizeof(sim_event_t));
-
+    ngx_memzero(&sim_fault_trial, sizeof(sim_event_t));
     ngx_memzero(&sim_fault_wrong, sizeof(sim_event_t));
 
     sim_fault_next.handler = sim_fault_event;
     sim_fault_wrong.handler = sim_fault_undo;
     sim_fault_allow.handler = sim_fault_deny;
+    sim_fault_trial.handler = sim_fault_again;
 
     sim_add(&sim_fault_next, sim.now + sim_below(SIM_FAULT_PERIOD));
 }
@@ -135,7 +141,7 @@ sim_fault_strike(ngx_uint_t kind)
         break;
 
     case SIM_FAULT_RESTORE:
-        if (sim_chance(6)) {
+        if (sim_chance(SIM_FAULT_RESTORES)) {
             sim_fault_restore();
         }
 
@@ -285,6 +291,22 @@ sim_fault_restore(void)
 
     for (i = 0; i < model.nmembers; i++) {
         sim_net_break(NULL, i);
+    }
+
+    if (sim.trial && sim_chance(2)) {
+        sim_remove(&sim_fault_trial);
+        sim_add(&sim_fault_trial, sim.now + sim_below(500 * SIM_MS));
+    }
+}
+
+
+/* Another backup: clients may have seen the former one, or a part of it. */
+
+static void
+sim_fault_again(sim_event_t *ev)
+{
+    if (!sim.calm) {
+        sim_fault_restore();
     }
 }
 

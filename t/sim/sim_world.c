@@ -103,6 +103,12 @@ sim_world_init(void)
     sim.mixed = (sim.seed % 10 == 2 || sim.seed % 10 == 4
                  || sim.seed % 10 == 8);
 
+    sim.trial = (sim.seed % 8 == 7);
+
+    if (sim.trial) {
+        sim.faults |= (ngx_uint_t) 1 << SIM_FAULT_RESTORE;
+    }
+
     sim.end = sim.now + 5 * SIM_SECOND + sim_below(40 * SIM_SECOND);
 
     sim_trace("seed %uL, faults %xi until %uL s", sim.seed, sim.faults,
