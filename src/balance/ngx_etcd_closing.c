@@ -48,7 +48,7 @@ ngx_etcd_closing_expire(ngx_etcd_closing_t *closing, ngx_etcd_peer_t *peer,
         (void) __atomic_fetch_add(conf->closed, n, __ATOMIC_RELAXED);
     }
 
-    closing->due(closing->data, users);
+    closing->notify(closing->data, users);
 }
 
 

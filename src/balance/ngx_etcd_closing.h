@@ -38,12 +38,12 @@ typedef struct {
     /*
      * called when the time of a batch is over: takes all users out of the queue
      */
-    void                       (*due)(void *data, ngx_queue_t *users);
+    void                       (*notify)(void *data, ngx_queue_t *users);
     void                        *data;
 } ngx_etcd_closing_t;
 
 
-/* Initializes a zeroed struct; conf, due and data are set. */
+/* Initializes a zeroed struct; conf, notify and data are set. */
 void ngx_etcd_closing_init(ngx_etcd_closing_t *closing, ngx_log_t *log);
 
 /* Users of peers that have left stay as they are. */

@@ -81,7 +81,7 @@ ngx_etcd_table_init(ngx_etcd_table_t *table, ngx_etcd_table_conf_t *conf,
     table->priority = NGX_ETCD_MEMBER_MAX_PRIORITY;
 
     table->closing.conf = &conf->closing;
-    table->closing.due = ngx_etcd_table_notify;
+    table->closing.notify = ngx_etcd_table_notify;
     table->closing.data = table;
 
     ngx_etcd_closing_init(&table->closing, log);

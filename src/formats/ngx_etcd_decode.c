@@ -22,7 +22,7 @@
 #define NGX_ETCD_REASON_MORE    (sizeof("; and  more") + NGX_INT64_LEN)
 
 
-static ngx_str_t  ngx_etcd_no_member =
+static ngx_str_t  ngx_etcd_decode_no_member =
     ngx_string("is not a member in this format");
 static ngx_str_t  ngx_etcd_no_lease =
     ngx_string("has no lease, and \"lease=required\" is set");
@@ -296,7 +296,8 @@ ngx_etcd_decode_members(ngx_etcd_decode_t *d, ngx_etcd_reason_t *reason)
     }
 
     if (rc == NGX_DECLINED) {
-        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_OTHER, &ngx_etcd_no_member);
+        ngx_etcd_decode_unused(d, NGX_ETCD_UNUSED_OTHER,
+                               &ngx_etcd_decode_no_member);
     }
 
     if (rc != NGX_ERROR) {

@@ -115,7 +115,7 @@ ngx_etcd_lock_client_left(ngx_etcd_lock_client_t *client)
 
 
 void
-ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client, ngx_str_t *prefix)
+ngx_etcd_lock_queue_know(ngx_etcd_lock_client_t *client, ngx_str_t *prefix)
 {
     if (client->prefix.len == 0) {
         client->prefix.data = ngx_pstrdup(client->cluster->pool, prefix);
@@ -419,7 +419,7 @@ ngx_etcd_lock_queue_open(ngx_etcd_lock_queue_t *lock_queue)
     ngx_queue_init(&lock_queue->leaving);
     ngx_queue_insert_tail(&client->lock_queues, &lock_queue->queue);
 
-    ngx_etcd_lock_client_know(client, &lock_queue->from);
+    ngx_etcd_lock_queue_know(client, &lock_queue->from);
 
     return NGX_OK;
 }

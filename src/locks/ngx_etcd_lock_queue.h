@@ -255,7 +255,7 @@ struct ngx_etcd_lock_queue_s {
  * kept: a key of that name is the witness of renewals while the key of no held
  * lock can be one.  Without memory, the next prefix is kept.
  */
-void ngx_etcd_lock_client_know(ngx_etcd_lock_client_t *client,
+void ngx_etcd_lock_queue_know(ngx_etcd_lock_client_t *client,
     ngx_str_t *prefix);
 
 /*

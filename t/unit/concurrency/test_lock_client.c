@@ -40,8 +40,8 @@ test_lock_client_prefix(ngx_pool_t *pool)
     client = test_lock_client_init(pool);
     tap_expect(client != NULL);
 
-    ngx_etcd_lock_client_know(client, tap_string(pool, "ns/one"));
-    ngx_etcd_lock_client_know(client, tap_string(pool, "ns/two"));
+    ngx_etcd_lock_queue_know(client, tap_string(pool, "ns/one"));
+    ngx_etcd_lock_queue_know(client, tap_string(pool, "ns/two"));
 
     if (test_alloc_failed()) {
         tap_text(&client->prefix, "ns/two");
