@@ -238,6 +238,12 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
     ngx_etcd_metric_label_t         labels[NGX_ETCD_METRICS_LABELS];
     const ngx_etcd_status_field_t  *label;
 
+    value = ngx_etcd_status_at(object, field);
+
+    if (ngx_etcd_status_field_absent(field, value)) {
+        return;
+    }
+
     n = 0;
 
     for (label = kind->labels; label->type != NGX_ETCD_STATUS_END; label++) {
@@ -249,12 +255,6 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
 
         labels[n].name = (const char *) label->name.data;
         labels[n++].value = *text;
-    }
-
-    value = ngx_etcd_status_at(object, field);
-
-    if (ngx_etcd_status_field_absent(field, value)) {
-        return;
     }
 
     if (field->metric.states != NULL) {
@@ -286,6 +286,22 @@ ngx_etcd_metrics_samples(ngx_etcd_text_buffer_t *out,
 }
 
 
+/* Whether no member of the upstream can have the field: answers not counted. */
+
+static ngx_uint_t
+ngx_etcd_metrics_lacks(ngx_etcd_status_upstream_t *upstream,
+    const ngx_etcd_status_field_t *field)
+{
+    size_t  answers;
+
+    answers = offsetof(ngx_etcd_status_member_t, view.answers);
+
+    return !upstream->service->rules.outcomes
+           && field->offset >= answers
+           && field->offset < answers + sizeof(ngx_etcd_answers_t);
+}
+
+
 /* Items 0: open the view of the row; items 1: read the view. */
 
 static ngx_int_t
@@ -302,10 +318,9 @@ ngx_etcd_metrics_each_member(ngx_etcd_status_t *status,
         return NGX_OK;
     }
 
-    if (upstream->catalog != NULL) {
+    /* of a prefix with variables there may be too many */
 
-        /* there may be too many */
-
+    if (upstream->catalog != NULL || ngx_etcd_metrics_lacks(upstream, field)) {
         status->row++;
         return NGX_AGAIN;
     }

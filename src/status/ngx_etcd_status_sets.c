@@ -146,9 +146,13 @@ ngx_etcd_status_member_set(ngx_etcd_status_member_t *member,
     ngx_str_null(&member->host);
     ngx_str_null(&member->reason);
 
-    member->lease.data = view->lease ? member->lease_text : NULL;
-    member->lease.len = ngx_sprintf(member->lease_text, "%xL", view->lease)
-                        - member->lease_text;
+    ngx_str_null(&member->lease);
+
+    if (view->lease != 0) {
+        member->lease.data = member->lease_text;
+        member->lease.len = ngx_sprintf(member->lease_text, "%xL", view->lease)
+                            - member->lease_text;
+    }
 
     if (record.host.len != 0) {
         member->host.data = member->host_text;
