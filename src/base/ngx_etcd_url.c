@@ -123,7 +123,7 @@ ngx_etcd_url_argument(ngx_str_t *query, ngx_str_t *name, ngx_str_t *value)
 
     if (!ngx_etcd_str_cut(&argument, '=', name, value)) {
         *name = argument;
-        ngx_str_null(value);
+        ngx_str_set(value, "");
     }
 
     *query = rest;
