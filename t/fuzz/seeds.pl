@@ -119,7 +119,7 @@ sub pem {
                                                                   P-521));
 
     return map {
-        my $pem = `openssl req -x509 -nodes -subj /CN=a -newkey @$_ \
+        my $pem = `openssl req -x509 -nodes -subj /CN=a -newkey @$_ \\
                        -keyout - 2> /dev/null`;
 
         ($pem, $pem =~ /(.*END PRIVATE KEY-----\n)/s)
