@@ -95,9 +95,10 @@ ngx_int_t ngx_etcd_slot_index_slot(ngx_etcd_slot_index_t *slots,
     socklen_t socklen, uint32_t *slot);
 
 /*
- * Of what a registration says.  A change of a single byte always changes the
- * hash, so that nothing which a value says can hide a key that drains; a writer
- * who makes two values that hash alike could as well not write the second.
+ * Of what a registration says.  The hash has no secret key.  The writer of a
+ * key can make two values of it with one hash; nginx then keeps the first, as
+ * if the second had not been written.  A change of a single byte always changes
+ * the hash, so no value can hide that a key drains its member.
  */
 uint64_t ngx_etcd_slot_index_hash(u_char *payload, size_t len,
     uint64_t create_revision);
